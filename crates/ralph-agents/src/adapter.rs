@@ -5,12 +5,12 @@
 
 use std::path::Path;
 
-use ralph_core::capability::Capabilities;
-use ralph_core::failure::Failure;
+use ralph_core::answers::structured_output::Schema;
 use ralph_core::ports::AgentRequest;
-use ralph_core::recipe::{AgentChoice, AgentKind, AgentOrigin};
-use ralph_core::structured_output::Schema;
-use ralph_core::version::Version;
+use ralph_model::agent::{AgentChoice, AgentKind, AgentOrigin};
+use ralph_model::capability::Capabilities;
+use ralph_model::failure::Failure;
+use ralph_model::version::Version;
 
 use super::agent_env::AgentEnv;
 use super::call::{AgentCall, CallContext, StdinMode};

@@ -108,7 +108,7 @@ pub(super) const PROVIDER_KEYS: &[&str] = &[
 
 #[cfg(test)]
 mod tests {
-    use ralph_core::recipe::AgentKind;
+    use ralph_model::agent::AgentKind;
 
     use super::*;
     use crate::registry::find_adapter;

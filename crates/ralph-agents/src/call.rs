@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use ralph_core::failure::{Failure, FailureClass};
 use ralph_core::ports::AgentRequest;
+use ralph_model::failure::{Failure, FailureClass};
 
 use super::mcp::McpServerSpec;
 
@@ -18,7 +18,7 @@ const PROMPT: &str = "{prompt}";
 const PROMPT_FILE: &str = "{prompt_file}";
 
 /// The longest prompt in an argument. Linux allows 128 KiB; the rest is for the flag around it.
-const LONGEST_ARGUMENT: usize = 100_000;
+pub(super) const LONGEST_ARGUMENT: usize = 100_000;
 
 /// How to start an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,6 +32,20 @@ pub struct AgentCall {
     /// Variables to add after the removal.
     pub env: BTreeMap<String, String>,
     pub idle: IdleWatch,
+}
+
+impl AgentCall {
+    /// Returns a call of the request's command, with the variables that all agents get.
+    pub(super) fn new(request: &AgentRequest, args: Vec<String>, stdin: Vec<u8>) -> Self {
+        Self {
+            program: request.agent.command.clone(),
+            args,
+            stdin,
+            env_remove: request.agent.env_deny.clone(),
+            env: build_environment(request, &[]),
+            idle: IdleWatch::Watch,
+        }
+    }
 }
 
 /// Facts about this run and machine that a call needs.
@@ -206,6 +220,40 @@ pub(super) fn has_flag(flags: &[String], names: &[&str]) -> bool {
     flags.iter().any(|flag| names.contains(&flag.split('=').next().unwrap_or(flag)))
 }
 
+/// Collects ralph's flags, except those that the user also gives: the user's flags come last and
+/// win.
+pub(super) struct FlagBuilder<'a> {
+    args: Vec<String>,
+    user: &'a [String],
+}
+
+impl<'a> FlagBuilder<'a> {
+    /// Returns a builder without flags.
+    pub(super) fn new(user: &'a [String]) -> Self {
+        Self { args: Vec::new(), user }
+    }
+
+    /// Adds a flag under the first of its names, unless the user gives any of them.
+    pub(super) fn add_flag(&mut self, names: &[&str], value: Option<&str>) {
+        if has_flag(self.user, names) {
+            return;
+        }
+        self.args.extend(names.first().map(|&name| name.to_owned()));
+        self.args.extend(value.map(str::to_owned));
+    }
+
+    /// Adds a flag that may be given several times.
+    pub(super) fn add_always(&mut self, name: &str, value: &str) {
+        self.args.extend([name, value].map(str::to_owned));
+    }
+
+    /// Returns ralph's flags followed by the user's.
+    pub(super) fn append_user_flags(mut self) -> Vec<String> {
+        self.args.extend_from_slice(self.user);
+        self.args
+    }
+}
+
 /// Returns the variables that identify the run, role and task to the agent, its hooks and its
 /// children, merged with the adapter's own variables and then the user's, which win.
 pub(super) fn build_environment(
@@ -232,9 +280,9 @@ pub(super) fn build_environment(
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use super::*;
-    use ralph_core::recipe::AgentKind;
+    use ralph_model::agent::AgentKind;
 
+    use super::*;
     use crate::test_support::build_request;
 
     #[test]

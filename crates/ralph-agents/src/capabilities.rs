@@ -3,8 +3,8 @@
 //! Every line in a row was seen in a run of the agent, in its source or in its documentation. Not
 //! here: the flags for it; each agent's `call` has those.
 
-use ralph_core::capability::{SchemaOutput, Support};
-use ralph_core::version::Version;
+use ralph_model::capability::{SchemaOutput, Support};
+use ralph_model::version::Version;
 
 /// Returns whether a version has what came with `first`. An unknown version counts as the newest.
 pub(crate) fn check_support_since(version: Option<Version>, first: Version) -> Support {

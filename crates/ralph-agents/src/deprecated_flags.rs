@@ -3,8 +3,8 @@
 //!
 //! Not here: ralph's own flags. What a version cannot do is in its capabilities.
 
-use ralph_core::recipe::AgentChoice;
-use ralph_core::version::Version;
+use ralph_model::agent::AgentChoice;
+use ralph_model::version::Version;
 
 use super::call::{has_flag, split_flags};
 use super::registry::find_adapter;
@@ -78,7 +78,7 @@ pub fn list_version_warnings(agent: &AgentChoice) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use ralph_core::recipe::AgentKind;
+    use ralph_model::agent::AgentKind;
 
     use super::*;
 

@@ -3,7 +3,7 @@
 //! Not here: deciding where to look. Callers pass only the error text of a failed call, never what
 //! the agent wrote or read.
 
-use ralph_core::failure::{Failure, FailureClass};
+use ralph_model::failure::{Failure, FailureClass};
 
 use super::rate_limit_text;
 use super::translator::Evidence;
@@ -157,7 +157,8 @@ pub(super) fn classify_message(message: &str) -> Option<FailureClass> {
     classify_error(message, None).or_else(|| classify_status(find_status(message)?))
 }
 
-fn classify_status(status: u16) -> Option<FailureClass> {
+/// Returns the class of an HTTP status.
+pub(super) fn classify_status(status: u16) -> Option<FailureClass> {
     match status {
         401..=403 => Some(FailureClass::NotLoggedIn),
         404 => Some(FailureClass::BadCall),
@@ -211,6 +212,16 @@ pub(super) fn build_failure(
         | FailureClass::SchemaRefused
         | FailureClass::Interrupted => Failure::new(class, message),
     }
+}
+
+/// Returns the failure that the last text on stderr means, if it is known.
+pub(super) fn find_failure(
+    message: &str,
+    evidence: &Evidence<'_>,
+    login_hint: &str,
+) -> Option<Failure> {
+    let class = classify_message(message)?;
+    Some(build_failure(class, message, message, evidence, login_hint))
 }
 
 #[cfg(test)]

@@ -3,8 +3,8 @@
 //!
 //! Not here: what an agent's own output reports about its end.
 
-use ralph_core::child::{Ending, Limit, NotStarted};
-use ralph_core::failure::{Failure, FailureClass};
+use ralph_model::child::{Ending, Limit, NotStarted};
+use ralph_model::failure::{Failure, FailureClass};
 
 use super::translator::shorten_text;
 
@@ -42,6 +42,19 @@ pub(super) fn build_crash_failure(ending: &Ending, message: &str) -> Failure {
     let message =
         if message.is_empty() { ending.to_string() } else { format!("{ending}: {message}") };
     Failure::new(FailureClass::Crashed, message)
+}
+
+/// Judges an exit without a result. `find_known` returns the failure that a text means, if any.
+pub(super) fn judge_missing_result(
+    ending: &Ending,
+    message: String,
+    find_known: impl FnOnce(&str) -> Option<Failure>,
+) -> Failure {
+    if matches!(ending, Ending::Exited { code: 0 } | Ending::Lingered { .. }) {
+        let message = if message.is_empty() { "it gave no result".to_owned() } else { message };
+        return Failure::new(FailureClass::Malformed, message);
+    }
+    find_known(&message).unwrap_or_else(|| build_crash_failure(ending, &message))
 }
 
 /// How many lines of a tail count as the final output; earlier lines are the agent's work.

@@ -4,7 +4,7 @@
 //! streamed text. Text that was followed by a tool call or by a user message is not an answer,
 //! even if a result repeats it. Not here: whether the result was a success.
 
-use ralph_core::agent_output::{AgentEvent, Speaker, TextForm};
+use ralph_model::agent_output::{AgentEvent, Speaker, TextForm};
 
 /// The agent's own text since it last called a tool or got a user message.
 #[derive(Debug, Default)]

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 
-use ralph_core::recipe::AgentKind;
+use ralph_model::agent::AgentKind;
 
 use super::registry::find_adapter;
 

@@ -3,13 +3,11 @@
 //!
 //! Not here: any agent's events.
 
-use ralph_core::agent_output::{AgentEvent, Speaker, TextForm};
-use ralph_core::text::excerpt_text;
-use ralph_core::text::shorten_to_line;
+use ralph_model::agent_output::{AgentEvent, Speaker, TextForm};
+use ralph_model::text::{excerpt_text, shorten_to_line};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::call::has_flag;
 use super::lenient_json::{Text, read_lenient};
 use super::translator::shorten_text;
 
@@ -18,6 +16,12 @@ const OUTPUT_CHARS: usize = 10_000;
 
 /// How much of a tool's input, and of messages between the CLI and the model, one line shows.
 pub(super) const GLANCE_CHARS: usize = 200;
+
+/// More open tool calls than this mean a broken stream, not parallel work.
+pub(super) const MOST_OPEN_CALLS: usize = 1_000;
+
+/// More items of a to-do list or plan than this are dropped.
+pub(super) const MOST_ITEMS: usize = 500;
 
 /// How much of an open message is kept to compare it with its complete text. A longer one is shown
 /// twice.
@@ -145,33 +149,4 @@ impl MessageAssembler {
 
 fn build_text_event(text: &str, form: TextForm) -> AgentEvent {
     AgentEvent::Text { text: text.to_owned(), speaker: Speaker::Agent, form }
-}
-
-/// Collects ralph's flags, except those that the user also gives: the user's flags come last and
-/// win.
-pub(super) struct FlagBuilder<'a> {
-    args: Vec<String>,
-    user: &'a [String],
-}
-
-impl<'a> FlagBuilder<'a> {
-    /// Returns a builder without flags.
-    pub(super) fn new(user: &'a [String]) -> Self {
-        Self { args: Vec::new(), user }
-    }
-
-    /// Adds a flag under the first of its names, unless the user gives any of them.
-    pub(super) fn add_flag(&mut self, names: &[&str], value: Option<&str>) {
-        if has_flag(self.user, names) {
-            return;
-        }
-        self.args.extend(names.first().map(|&name| name.to_owned()));
-        self.args.extend(value.map(str::to_owned));
-    }
-
-    /// Returns ralph's flags followed by the user's.
-    pub(super) fn append_user_flags(mut self) -> Vec<String> {
-        self.args.extend_from_slice(self.user);
-        self.args
-    }
 }

@@ -3,7 +3,7 @@
 //!
 //! Not here: flags that no longer exist (`deprecated_flags`).
 
-use ralph_core::recipe::AgentKind;
+use ralph_model::agent::AgentKind;
 
 use super::adapter::TextRequest;
 use super::call::has_flag;

@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use ralph_core::recipe::{AgentKind, AgentOrigin};
+use ralph_model::agent::{AgentKind, AgentOrigin};
 use serde::Serialize;
 
 use super::registry::find_adapter;

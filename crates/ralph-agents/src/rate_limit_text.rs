@@ -6,7 +6,7 @@
 use jiff::civil::{Date, Time};
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp as Moment, ToSpan};
-use ralph_core::units::Timestamp;
+use ralph_model::units::Timestamp;
 
 /// Patterns of a limit, in lower case with plain apostrophes.
 const LIMIT_PATTERNS: [&str; 14] = [

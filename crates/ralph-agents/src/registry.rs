@@ -4,20 +4,20 @@
 
 use std::path::Path;
 
-use ralph_core::capability::Capabilities;
-use ralph_core::child::Ending;
-use ralph_core::failure::Failure;
 use ralph_core::ports::AgentRequest;
-use ralph_core::recipe::{AgentChoice, AgentKind, AgentOrigin};
-use ralph_core::version::Version;
+use ralph_model::agent::{AgentChoice, AgentKind, AgentOrigin};
+use ralph_model::capability::Capabilities;
+use ralph_model::child::Ending;
+use ralph_model::failure::Failure;
+use ralph_model::version::Version;
 
 use super::adapter::AgentAdapter;
 use super::call::{AgentCall, CallContext};
 use super::translator::{Evidence, Translator};
 use super::{
-    acp, aider, amp, claude, cline, codex, copilot, custom, gemini, opencode, pi, qwen, sim, text,
+    acp, aider, amp, claude, cline, codex, copilot, custom, exit_failure, gemini, opencode, pi,
+    qwen, sim, text, usage_error,
 };
-use super::{exit_failure, usage_error};
 
 /// Every adapter, in the order in which ralph proposes agents: the most capable first.
 pub static ADAPTERS: [&AgentAdapter; AgentKind::ALL.len()] = [

@@ -2,15 +2,15 @@
 //!
 //! Not here: the agent. It is a process of its own, see [`crate::sim`].
 
-use ralph_core::agent_output::{AgentEvent, RateLimitStatus, ResultStatus};
-use ralph_core::capability::{Capabilities, PromptEcho, Support, UsageReport};
-use ralph_core::child::Ending;
-use ralph_core::failure::{Failure, FailureClass};
 use ralph_core::ports::AgentRequest;
-use ralph_core::recipe::AgentKind;
+use ralph_model::agent::AgentKind;
+use ralph_model::agent_output::{AgentEvent, RateLimitStatus, ResultStatus};
+use ralph_model::capability::{Capabilities, PromptEcho, Support, UsageReport};
+use ralph_model::child::Ending;
+use ralph_model::failure::{Failure, FailureClass};
 
 use super::adapter::AgentAdapter;
-use super::call::{self, AgentCall, CallContext, IdleWatch};
+use super::call::{self, AgentCall, CallContext};
 use super::exit_failure;
 use super::translator::{Evidence, LineActivity, ParsedLine, Translate, shorten_text};
 
@@ -37,14 +37,8 @@ pub(super) fn build_call(
     let delivery = call::deliver_prompt(request, context)?;
     let mut args = vec![COMMAND.to_owned(), request.agent.command.clone()];
     args.extend(delivery.flags);
-    Ok(AgentCall {
-        program: context.self_exe.to_string_lossy().into_owned(),
-        args,
-        stdin: delivery.stdin,
-        env_remove: request.agent.env_deny.clone(),
-        env: call::build_environment(request, &[]),
-        idle: IdleWatch::Watch,
-    })
+    let program = context.self_exe.to_string_lossy().into_owned();
+    Ok(AgentCall { program, ..AgentCall::new(request, args, delivery.stdin) })
 }
 
 /// Reads one event per line.

@@ -6,13 +6,14 @@
 use std::path::Path;
 
 use jiff::tz::TimeZone;
-use ralph_core::agent_output::{Reply, ReplyFold};
-use ralph_core::child::{ChildEnd, Ending, Leftovers, SoftLimit};
-use ralph_core::event::Purpose;
-use ralph_core::ids::{AskNumber, IterationNumber, Role, RunId};
+use ralph_core::answers::reply_fold::ReplyFold;
 use ralph_core::ports::AgentRequest;
-use ralph_core::recipe::{AgentChoice, AgentKind};
-use ralph_core::units::{Millis, Timestamp};
+use ralph_model::agent::{AgentChoice, AgentKind};
+use ralph_model::agent_output::Reply;
+use ralph_model::child::{ChildEnd, Ending, Leftovers, SoftLimit};
+use ralph_model::event::Purpose;
+use ralph_model::ids::{AskNumber, IterationNumber, Role, RunId};
+use ralph_model::units::{Millis, Timestamp};
 
 use super::{Evidence, ParsedLine, create_translator, detect_capabilities, judge_call};
 

@@ -2,18 +2,17 @@
 //!
 //! Not here: guessing at formats. A command with its own events needs its own adapter.
 
-use ralph_core::agent_output::{AgentEvent, Speaker, TextForm};
-use ralph_core::capability::{Capabilities, TextMode};
-use ralph_core::completion::EchoFilter;
-use ralph_core::failure::{Failure, FailureClass};
+use ralph_core::answers::completion::EchoFilter;
 use ralph_core::ports::AgentRequest;
-use ralph_core::recipe::AgentKind;
+use ralph_model::agent::AgentKind;
+use ralph_model::agent_output::{AgentEvent, Speaker, TextForm};
+use ralph_model::capability::{Capabilities, TextMode};
+use ralph_model::failure::{Failure, FailureClass};
 
 use super::adapter::AgentAdapter;
 use super::call::{self, AgentCall, CallContext, IdleWatch};
-use super::exit_failure;
-use super::rate_limit_text;
 use super::translator::{Evidence, LineActivity, ParsedLine, Translate};
+use super::{exit_failure, rate_limit_text};
 
 /// Everything about plain text that ralph looks up.
 pub(crate) static ADAPTER: AgentAdapter = AgentAdapter {
@@ -31,14 +30,8 @@ pub(super) fn build_call(
     context: &CallContext,
 ) -> Result<AgentCall, Failure> {
     let delivery = call::deliver_prompt(request, context)?;
-    Ok(AgentCall {
-        program: request.agent.command.clone(),
-        args: delivery.flags,
-        stdin: delivery.stdin,
-        env_remove: request.agent.env_deny.clone(),
-        env: call::build_environment(request, &[]),
-        idle: IdleWatch::Off,
-    })
+    let idle = IdleWatch::Off;
+    Ok(AgentCall { idle, ..AgentCall::new(request, delivery.flags, delivery.stdin) })
 }
 
 /// Reads plain text, and removes an exact echo of the prompt.

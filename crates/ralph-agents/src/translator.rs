@@ -5,10 +5,11 @@
 use std::fmt;
 
 use jiff::tz::TimeZone;
-use ralph_core::agent_output::{AgentEvent, ReplyFold};
-use ralph_core::child::ChildEnd;
-use ralph_core::failure::Failure;
-use ralph_core::units::Timestamp;
+use ralph_core::answers::reply_fold::ReplyFold;
+use ralph_model::agent_output::AgentEvent;
+use ralph_model::child::ChildEnd;
+use ralph_model::failure::Failure;
+use ralph_model::units::Timestamp;
 
 /// Translates the output of one call. It keeps state that the common events have no field for, so
 /// the same translator must read the whole output and then judge.
@@ -216,5 +217,5 @@ const SHOWN_CHARS: usize = 2_000;
 
 /// Returns a text cut to a length fit for display.
 pub(super) fn shorten_text(text: &str) -> String {
-    ralph_core::text::excerpt_text(text, SHOWN_CHARS)
+    ralph_model::text::excerpt_text(text, SHOWN_CHARS)
 }

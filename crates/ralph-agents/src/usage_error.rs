@@ -4,8 +4,8 @@
 //! Command lines are parsed by a few libraries, so their messages are alike for all agents. Not
 //! here: messages of a single agent.
 
-use ralph_core::failure::{Failure, FailureClass};
-use ralph_core::recipe::AgentChoice;
+use ralph_model::agent::AgentChoice;
+use ralph_model::failure::{Failure, FailureClass};
 
 use super::call::split_flags;
 use super::exit_failure::take_last_lines;
@@ -96,13 +96,12 @@ fn find_blamed_flag(text: &str) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
-    use ralph_core::child::Ending;
-    use ralph_core::recipe::AgentKind;
+    use ralph_model::agent::AgentKind;
+    use ralph_model::child::Ending;
 
     use super::*;
     use crate::ADAPTERS;
-    use crate::test_support;
-    use crate::test_support::build_request;
+    use crate::test_support::{self, build_request};
     use crate::tests::recorded::NOW;
 
     #[track_caller]

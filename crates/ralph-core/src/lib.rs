@@ -1,70 +1,21 @@
-//! The decisions of ralph: plain data and pure functions.
+//! The decisions of ralph: pure functions over the data of `ralph-model`.
 //!
-//! The loop is [`engine::Engine::run`]; the [`choose`] module picks the next step; everything
-//! the engine needs from the outside is one of the six traits in [`ports`]. This crate
-//! never touches files, processes, environment, clock, threads, network or terminal.
+//! The loop is [`run_loop::engine::Engine::run`]; [`run_loop::choose`] picks the next step;
+//! everything the engine needs from the outside is one of the six traits in [`ports`]. This
+//! crate never touches files, processes, environment, clock, threads, network or terminal.
 
-pub mod abandoned_task;
-pub mod agent_call_state;
-pub mod agent_list_diff;
-pub mod agent_output;
-pub mod amend;
-pub mod attempt;
-pub mod autorun_changes;
-pub mod budget;
-pub mod capability;
-pub mod checklist;
-pub mod child;
-pub mod choose;
-pub mod completion;
-pub mod context;
-pub mod context_alert;
-pub mod control;
-pub mod empty_test_run;
-pub mod engine;
-pub mod event;
-pub mod external_edits;
-pub mod failure;
-pub mod failure_branch;
-pub mod fingerprint;
-pub mod gate;
-pub mod glob;
-pub mod graph;
-pub mod guard;
-pub mod handoff;
-pub mod hook_state;
+pub mod answers;
+pub mod asking;
+pub mod checking;
+pub mod hooks;
 pub mod http_head;
-pub mod ids;
-pub mod import_loops;
-pub mod judge;
+pub mod landing;
 pub mod memory;
 pub mod nearest;
-pub mod notification;
-pub mod outcome;
 pub mod plain;
-pub mod plan;
 pub mod ports;
-pub mod progress;
-pub mod project_detection;
-pub mod prompt;
-pub mod recipe;
-pub mod report;
-pub mod review;
-pub mod rules;
-pub mod run;
+pub mod project;
+pub mod reporting;
+pub mod run_loop;
 pub mod sandbox;
-pub mod scm;
-pub mod secret;
-pub mod session_start_hook;
-pub mod settle;
-pub mod skill;
-pub mod stop_hook;
-pub mod structured_output;
-pub mod stuck;
-pub mod task;
-pub mod task_state;
-pub mod telemetry;
-pub mod template;
-pub mod text;
-pub mod units;
-pub mod version;
+pub mod tasks;

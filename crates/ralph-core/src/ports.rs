@@ -4,27 +4,35 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::agent_output::{AgentEvent, Reply};
-use crate::amend::AmendmentRecord;
-use crate::capability::SchemaOutput;
-use crate::control::{ControlRequestId, InboxEntry};
-use crate::event::{CheckedOut, Checkpoint, CommitId, Event, Purpose, Recorded, TreeDiff, TreeId};
-pub use crate::event::{OBSERVED_FILES, Observation};
-use crate::external_edits;
-use crate::gate::{Gate, GateResult, Severity};
-use crate::glob::Pattern;
-use crate::handoff::Handoff;
-use crate::hook_state::HookState;
-use crate::ids::{AskNumber, IterationNumber, Role, RunId, TaskId};
-use crate::memory::Compacted;
-use crate::plan::PlanState;
-use crate::recipe::AgentChoice;
-use crate::run::RunState;
-pub use crate::scm::{HookResult, HookTrial};
-use crate::structured_output::{self, Schema};
-use crate::task::{TaskChange, TaskList};
-use crate::task_state::DirtyTasks;
-use crate::units::{Millis, Timestamp, UsdMicros};
+use ralph_model::agent::AgentChoice;
+use ralph_model::agent_output::{AgentEvent, Reply};
+use ralph_model::amendment::AmendmentRecord;
+use ralph_model::capability::SchemaOutput;
+use ralph_model::control::{ControlRequestId, InboxEntry};
+use ralph_model::event::{Event, Purpose, Recorded};
+use ralph_model::gate::{Gate, GateResult, Severity};
+use ralph_model::glob::Pattern;
+use ralph_model::handoff::Handoff;
+use ralph_model::hook_state::HookState;
+use ralph_model::ids::{AskNumber, IterationNumber, Role, RunId, TaskId};
+use ralph_model::memory::Compacted;
+use ralph_model::plan::PlanState;
+use ralph_model::run::{IterationMark, RunState};
+use ralph_model::task::TasksFound;
+
+use crate::asking::prompt::PromptError;
+pub use ralph_model::worktree::OBSERVED_FILES;
+pub use ralph_model::worktree::Observation;
+use ralph_model::worktree::{CheckedOut, Checkpoint, CommitId, TreeDiff, TreeId};
+
+pub use crate::landing::scm::HookResult;
+pub use crate::landing::scm::HookTrial;
+use ralph_model::task::{TaskChange, TaskList};
+use ralph_model::task_state::DirtyTasks;
+use ralph_model::units::{Millis, Timestamp, UsdMicros};
+
+use crate::answers::structured_output::{self, Schema};
+use crate::tasks::external_edits;
 
 /// All ports, as the engine holds them.
 pub struct Ports<'a> {
@@ -221,15 +229,6 @@ pub trait Vcs {
 
     /// Runs one of the user's source-control commands, such as `git push`.
     fn run_scm(&mut self, command: &str, args: &[String]) -> Result<ScmResult, VcsError>;
-}
-
-/// Marks a commit, branch or ref as belonging to an iteration.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct IterationMark {
-    pub run: RunId,
-    pub iteration: IterationNumber,
-    /// The task it works on, where there is a task list.
-    pub task: Option<TaskId>,
 }
 
 /// How much a checkpoint records.
@@ -458,17 +457,6 @@ impl ListOrder<'_> {
     }
 }
 
-/// What was found in the task file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum TasksFound {
-    Same,
-    Edited(Box<TaskList>),
-    /// The file cannot be read.
-    Broken {
-        message: String,
-    },
-}
-
 /// The task list could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
@@ -481,13 +469,6 @@ pub struct TasksError {
 #[error("{message}")]
 pub struct StoreError {
     /// What was tried, and the system's message.
-    pub message: String,
-}
-
-/// A prompt file could not be read.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{message}")]
-pub struct PromptError {
     pub message: String,
 }
 
@@ -546,5 +527,5 @@ pub enum Activity<'a> {
     /// The run is paused until the user resumes it.
     Paused { since: Timestamp },
     /// The run waits, with this much time left.
-    Waiting { until: Timestamp, reason: crate::event::WaitReason, left: Millis },
+    Waiting { until: Timestamp, reason: ralph_model::event::WaitReason, left: Millis },
 }

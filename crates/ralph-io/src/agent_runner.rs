@@ -14,14 +14,20 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
+use call_listener::{CallListener, send_answer};
 use jiff::tz::TimeZone;
-use ralph_core::agent_output::{AgentEvent, Reply, ReplyFold, ResultStatus};
-use ralph_core::capability::{McpServers, Support};
-use ralph_core::child::{ChildEnd, Ending, Force, Limit, NotStarted};
-use ralph_core::failure::{Failure, FailureClass};
+use ralph_agents::{
+    self as agents, AgentCall, CallContext, IdleWatch, LineActivity, OuterSandbox, Privilege,
+    StdinMode, SystemPrompt, Translator,
+};
+use ralph_core::answers::reply_fold::ReplyFold;
+use ralph_core::checking::secret;
 use ralph_core::ports::{Agent, AgentRequest};
-use ralph_core::secret;
-use ralph_core::units::Millis;
+use ralph_model::agent_output::{AgentEvent, Reply, ResultStatus};
+use ralph_model::capability::{McpServers, Support};
+use ralph_model::child::{ChildEnd, Ending, Force, Limit, NotStarted};
+use ralph_model::failure::{Failure, FailureClass};
+use ralph_model::units::Millis;
 
 use crate::bounded_read;
 use crate::environment::{self, Variables};
@@ -34,12 +40,6 @@ use crate::store::RunDir;
 use crate::store::active::ACTIVE_VARIABLE;
 use crate::store::embedded::EmbeddedDirectory;
 use crate::store::raw::{RawReader, RawWriter};
-use ralph_agents::{
-    self as agents, AgentCall, CallContext, IdleWatch, LineActivity, OuterSandbox, Privilege,
-    StdinMode, SystemPrompt, Translator,
-};
-
-use call_listener::{CallListener, send_answer};
 
 /// A result may be followed by a few lines and a second turn; an agent that stays longer than
 /// this has failed to exit.
@@ -63,20 +63,13 @@ pub struct AgentRunner {
     /// ralph's plugin, for agents that support plugins.
     pub plugin: Option<EmbeddedDirectory>,
     /// Whether the warning that hooks did not run was already given in this run.
-    pub hooks: HookWarning,
+    pub has_warned_of_hooks: bool,
     /// Masks secrets in prompts and traces.
     pub masker: Masker,
     /// The sandbox, if agents run in one.
     pub confined: Option<AgentSandbox>,
     /// Whether there is a sandbox; also set where a call is only shown.
     pub walls: OuterSandbox,
-}
-
-/// Whether the user was warned in this run that hooks did not run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum HookWarning {
-    Pending,
-    Shown,
 }
 
 impl Agent for AgentRunner {
@@ -281,10 +274,8 @@ impl AgentRunner {
         translator: &Translator,
     ) -> Option<String> {
         let is_given = self.plugin.is_some() && agents::can_call_hooks(&request.agent);
-        let why = translator
-            .missing_hooks()
-            .filter(|_| is_given && self.hooks == HookWarning::Pending)?;
-        self.hooks = HookWarning::Shown;
+        let why = translator.missing_hooks().filter(|_| is_given && !self.has_warned_of_hooks)?;
+        self.has_warned_of_hooks = true;
         let who = request.agent.display_name();
         Some(format!(
             "ralph's hooks did not run in {who}: {why}; ralph judges the work all the same"

@@ -17,19 +17,15 @@ mod login_account;
 mod refresh;
 
 use std::ffi::OsString;
-use std::fmt;
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
+use std::{fmt, fs, io};
 
-use jiff::Timestamp;
-use ralph_core::recipe::AgentKind;
-
-use crate::atomic_file;
-use crate::bounded_read;
 use confined_directory::ConfinedDirectory;
+use jiff::Timestamp;
 use ralph_agents::{self as agents, AgentEnv, CredentialSync};
-use refresh::RefreshError;
+use ralph_model::agent::AgentKind;
+
+use crate::{atomic_file, bounded_read};
 
 /// How many replaced logins are kept for one kind of agent.
 const MAX_REPLACED: usize = 10;
@@ -95,7 +91,7 @@ pub enum NotReturnedReason {
     Unreadable(String),
     TooLarge,
     NotJson,
-    /// Its keys differ from the old ones.
+    /// Its keys, or the types of their values, differ from the old ones.
     OtherKeys,
     /// It names another server or command than before.
     OtherServer {
@@ -389,15 +385,7 @@ impl PreparedAgentState {
         if content.len() > MAX_LOGIN_BYTES {
             return Err(NotReturnedReason::TooLarge);
         }
-        refresh::check_refresh(&seeded.content, &content, Timestamp::now()).map_err(|error| {
-            match error {
-                RefreshError::NotJson => NotReturnedReason::NotJson,
-                RefreshError::OtherKeys => NotReturnedReason::OtherKeys,
-                RefreshError::OtherServer { key } => NotReturnedReason::OtherServer { key },
-                RefreshError::OtherAccount { key } => NotReturnedReason::OtherAccount { key },
-                RefreshError::StillValid { key } => NotReturnedReason::StillValid { key },
-            }
-        })?;
+        refresh::check_refresh(&seeded.content, &content, Timestamp::now())?;
         if read_original(&seeded.original).as_ref() != Some(&seeded.content) {
             return Err(NotReturnedReason::OriginalChanged);
         }

@@ -149,6 +149,14 @@ fn take_spare(directory: &Path, name: &Path) -> Option<SpareFile> {
     found.map(|_| SpareFile(NamedTempFile::from_parts(file, path)))
 }
 
+/// Removes a file, if there is one.
+pub fn remove_if_exists(path: &Path) -> io::Result<()> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        done => done,
+    }
+}
+
 /// Makes the names in a directory durable.
 pub fn sync_directory(directory: &Path) -> io::Result<()> {
     File::open(directory)?.sync_all()

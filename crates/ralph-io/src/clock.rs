@@ -4,7 +4,7 @@
 
 use std::time::SystemTime;
 
-use ralph_core::units::Timestamp;
+use ralph_model::units::Timestamp;
 
 /// Returns the time of day.
 pub fn now() -> Timestamp {

@@ -13,17 +13,15 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use ralph_core::control::{
-    ControlRequest, ControlRequestId, InboxEntry, MAX_NOTE_CHARS, SubmittedRequest,
-};
-use ralph_core::text;
-use ralph_core::units::Timestamp;
+use ralph_core::run_loop::control::MAX_NOTE_CHARS;
+use ralph_model::control::{ControlRequest, ControlRequestId, InboxEntry, SubmittedRequest};
+use ralph_model::text;
+use ralph_model::units::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::atomic_file;
 use crate::process::is_descendant_of;
 use crate::store::RunLock;
-use crate::{bounded_read, clock};
+use crate::{atomic_file, bounded_read, clock};
 
 /// The format version of the files.
 const VERSION: u32 = 1;

@@ -8,10 +8,9 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 
 use globset::{Glob, GlobSetBuilder};
-use ralph_core::recipe::AgentKind;
-use ralph_core::sandbox::GateCredentials;
-
 use ralph_agents as agents;
+use ralph_model::agent::AgentKind;
+use ralph_model::sandbox::GateCredentials;
 
 /// Environment variables; neither names nor values need to be UTF-8.
 pub type Variables = Vec<(OsString, OsString)>;
@@ -130,7 +129,7 @@ fn list_usual_names() -> impl Iterator<Item = &'static str> {
 
 #[cfg(test)]
 mod tests {
-    use ralph_core::secret::is_secret_name;
+    use ralph_core::checking::secret::is_secret_name;
 
     use super::*;
 

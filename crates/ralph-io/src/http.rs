@@ -135,7 +135,7 @@ pub enum PostError {
 }
 
 fn format_body_suffix(body: &str) -> String {
-    let body = ralph_core::text::join_to_line(body, 200);
+    let body = ralph_model::text::join_to_line(body, 200);
     if body.is_empty() { String::new() } else { format!(": {body}") }
 }
 

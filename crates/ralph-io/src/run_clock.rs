@@ -5,9 +5,9 @@
 
 use std::time::Duration;
 
-use ralph_core::control::{ControlRequestId, InboxEntry};
 use ralph_core::ports::{Clock, Moment, StopRequest};
-use ralph_core::units::{Millis, Timestamp};
+use ralph_model::control::{ControlRequestId, InboxEntry};
+use ralph_model::units::{Millis, Timestamp};
 
 use crate::clock::now;
 use crate::control::Inbox;
@@ -126,7 +126,7 @@ impl Clock for RunClock {
 
 #[cfg(test)]
 mod tests {
-    use ralph_core::control::ControlRequest;
+    use ralph_model::control::ControlRequest;
 
     use super::*;
     use crate::control::send_as;

@@ -6,13 +6,14 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use ralph_core::child::{ChildEnd, Ending, NotStarted};
-use ralph_core::failure::{Failure, FailureClass};
+use ralph_agents::{self as agents, CallContext};
 use ralph_core::ports::AgentRequest;
-use ralph_core::recipe::AgentOrigin;
-use ralph_core::report::REFUSED_CONNECTION;
+use ralph_core::reporting::report::REFUSED_CONNECTION;
 use ralph_core::sandbox::blocked_call::find_blocked_failure;
 use ralph_core::sandbox::hosts::format_url_pattern;
+use ralph_model::agent::AgentOrigin;
+use ralph_model::child::{ChildEnd, Ending, NotStarted};
+use ralph_model::failure::{Failure, FailureClass};
 
 use crate::agent_state::{self, PreparedAgentState};
 use crate::environment::{self, SandboxChild, Variables};
@@ -20,7 +21,6 @@ use crate::process::{DiskLimit, Spawn};
 use crate::sandbox::proxy::Proxy;
 use crate::sandbox::{HandedFiles, Launcher, find_setup_failure};
 use crate::sim;
-use ralph_agents::{self as agents, CallContext};
 
 /// The sandbox settings for all agents of a run.
 #[derive(Debug, Clone)]

@@ -5,7 +5,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use ralph_core::child::NotStarted;
+use ralph_model::child::NotStarted;
 
 use crate::process::{Companion, ProcessLimits, Spawn, StdinSource, find_program};
 

@@ -3,21 +3,20 @@
 //! An [`Exporter`] receives the events of a run like a view. Its spans wait in a bounded queue for
 //! a thread that sends them in batches: a slow or unreachable collector never holds up a run.
 //! Nothing is sent unless the user switched it on. Not here: which spans there are and how they
-//! are encoded (`ralph_core::telemetry`).
+//! are encoded (`ralph_core::reporting::telemetry`).
 
 use std::collections::VecDeque;
-use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{io, thread};
 
-use ralph_core::agent_output::AgentEvent;
-use ralph_core::event::Recorded;
 use ralph_core::ports::{Activity, Ui};
-use ralph_core::run::RunState;
-use ralph_core::telemetry::otlp::{self, OtlpResource};
-use ralph_core::telemetry::{Metric, Telemetry, TraceSpan};
-use ralph_core::units::Timestamp;
+use ralph_core::reporting::telemetry::otlp::{self, OtlpResource};
+use ralph_core::reporting::telemetry::{Metric, Telemetry, TraceSpan};
+use ralph_model::agent_output::AgentEvent;
+use ralph_model::event::Recorded;
+use ralph_model::run::RunState;
+use ralph_model::units::Timestamp;
 use serde_json::Value;
 
 use crate::http::{HttpReach, PauseEnd, PostError, PostTerms, Poster, RetryTimer, Roots};

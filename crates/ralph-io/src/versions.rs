@@ -11,8 +11,8 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ralph_core::units::{Millis, Timestamp};
-use ralph_core::version::Version;
+use ralph_model::units::{Millis, Timestamp};
+use ralph_model::version::Version;
 use serde::{Deserialize, Serialize};
 
 use crate::clock;

@@ -11,26 +11,29 @@ use std::panic::{self, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use ralph_core::agent_output::{AgentEvent, Reply, Usage};
-use ralph_core::child::{ChildEnd, Ending, Leftovers, SoftLimit};
-use ralph_core::control::SubmittedRequest;
-use ralph_core::engine::{Engine, EngineError, RunStart};
-use ralph_core::event::{Event, Recorded};
-use ralph_core::failure::{Failure, FailureClass};
-use ralph_core::gate::{GateResult, GateStatus};
-use ralph_core::hook_state::HookState;
-use ralph_core::ids::{Role, RunId};
-use ralph_core::memory::Compacted;
-use ralph_core::outcome::Outcome;
-use ralph_core::plan::{PlanCopy, PlanLoss, PlanState};
+use ralph_core::asking::prompt::PromptError;
 use ralph_core::ports::{
-    Agent, AgentRequest, CompareMode, FailureBranchOrder, GateOrder, Gates, IterationMark,
-    ListOrder, Ports, PromptError, Store, StoreError, TasksError, TasksFound, View,
+    Agent, AgentRequest, CompareMode, FailureBranchOrder, GateOrder, Gates, ListOrder, Ports,
+    Store, StoreError, TasksError, View,
 };
-use ralph_core::recipe::Recipe;
-use ralph_core::run::RunState;
-use ralph_core::task::TaskList;
-use ralph_core::units::{Millis, Tokens, UsdMicros};
+use ralph_core::run_loop::engine::{Engine, EngineError, RunStart};
+use ralph_core::run_loop::fold::fold_events;
+use ralph_core::tasks::plan::assess_plan_text;
+use ralph_model::agent_output::{AgentEvent, Reply, Usage};
+use ralph_model::child::{ChildEnd, Ending, Leftovers, SoftLimit};
+use ralph_model::control::SubmittedRequest;
+use ralph_model::event::{Event, Recorded};
+use ralph_model::failure::{Failure, FailureClass};
+use ralph_model::gate::{GateResult, GateStatus};
+use ralph_model::hook_state::HookState;
+use ralph_model::ids::{Role, RunId};
+use ralph_model::memory::Compacted;
+use ralph_model::outcome::Outcome;
+use ralph_model::plan::{PlanCopy, PlanLoss, PlanState};
+use ralph_model::recipe::Recipe;
+use ralph_model::run::IterationMark;
+use ralph_model::task::{TaskList, TasksFound};
+use ralph_model::units::{Millis, Tokens, UsdMicros};
 
 /// What a scripted agent does in a call.
 #[derive(Debug, Clone)]
@@ -191,7 +194,7 @@ impl SharedWorld {
                 },
             )?
         } else {
-            Engine::resume_run(ports, RunState::fold(&journal)?, "0".into(), None)?
+            Engine::resume_run(ports, fold_events(&journal)?, "0".into(), None)?
         };
         engine.run()
     }
@@ -237,7 +240,7 @@ impl Agent for SharedWorld {
                 doing(request, &mut world);
             }
             let reply = Reply {
-                signal: ralph_core::completion::find_signal(&action.text),
+                signal: ralph_core::answers::completion::find_signal(&action.text),
                 text: action.text,
                 structured: None,
                 usage: Usage {
@@ -388,7 +391,7 @@ impl Store for SharedWorld {
         match world.plan.clone() {
             Some(text) if !text.trim().is_empty() => {
                 world.plan_copy = Some(text.clone());
-                PlanState::from_text(&text)
+                assess_plan_text(&text)
             }
             text => PlanState::Lost {
                 loss: if text.is_some() { PlanLoss::Empty } else { PlanLoss::Missing },

@@ -2,8 +2,8 @@
 //!
 //! Not here: deciding what is cut.
 
-use ralph_core::context::{ContextPlan, SectionCost};
-use ralph_core::units::Tokens;
+use ralph_model::context::{ContextPlan, SectionCost};
+use ralph_model::units::Tokens;
 
 use crate::sanitize;
 
@@ -36,7 +36,7 @@ fn format_row(name: &str, tokens: &str, limit: &str, remark: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use ralph_core::context::SectionName;
+    use ralph_model::context::SectionName;
 
     use super::*;
 

@@ -1,7 +1,7 @@
 //! The line that reports a compaction.
 
-use ralph_core::judge::Judgement;
-use ralph_core::memory::CompactionTrigger;
+use ralph_model::judgement::Judgement;
+use ralph_model::memory::CompactionTrigger;
 
 use crate::stream::choose_plural;
 

@@ -4,22 +4,22 @@
 
 use std::io::Write;
 
-use ralph_core::control::ControlRequest;
-use ralph_core::event::{Event, Purpose};
-use ralph_core::run::RunState;
-use ralph_core::units::Timestamp;
+use ralph_model::control::ControlRequest;
+use ralph_model::event::{Event, Purpose};
+use ralph_model::run::RunState;
+use ralph_model::units::Timestamp;
 
 use crate::line_text::shorten_text;
 use crate::line_writer::LineWriter;
 use crate::stream::choose_plural;
-use crate::style::{LineMark, Motion, Paint};
+use crate::style::{LineMark, Paint};
 use crate::time;
 
 /// Prints an event caused by a control request.
 pub(crate) fn print_control_event<W: Write>(page: &mut LineWriter<W>, event: &Event) {
     if let Some(line) = format_control_event(event) {
         let line = shorten_text(page, &line);
-        page.write_marked(LineMark::Step, Paint::Act, &line);
+        page.write_marked(LineMark::Step, &line);
     }
 }
 
@@ -32,12 +32,7 @@ pub(crate) fn format_control_event(event: &Event) -> Option<String> {
                 ControlRequest::Note { text } => {
                     format!("{by} left a note for the next prompt: {text}")
                 }
-                request @ (ControlRequest::Pause
-                | ControlRequest::Resume
-                | ControlRequest::Stop
-                | ControlRequest::Skip { .. }) => {
-                    format!("{by} asked to {}", request.describe())
-                }
+                request => format!("{by} asked to {}", request.describe()),
             };
             Some(match refused {
                 Some(why) => format!("{what}; rejected: {why}"),
@@ -49,26 +44,7 @@ pub(crate) fn format_control_event(event: &Event) -> Option<String> {
             let place = branch.as_ref().map(|branch| format!("; its work is on {branch}"));
             Some(format!("Task {task} is skipped{}", place.unwrap_or_default()))
         }
-        Event::RunStarted { .. }
-        | Event::RunResumed { .. }
-        | Event::TasksRead { .. }
-        | Event::TasksWritten
-        | Event::BaselineStarted { .. }
-        | Event::BaselineChecked { .. }
-        | Event::IterationStarted { .. }
-        | Event::Checkpointed { .. }
-        | Event::Asked { .. }
-        | Event::Replied { .. }
-        | Event::Waiting { .. }
-        | Event::Observed { .. }
-        | Event::PlanSeen { .. }
-        | Event::AgentListRead { .. }
-        | Event::GateChecked { .. }
-        | Event::Judged { .. }
-        | Event::Landed { .. }
-        | Event::IterationEnded { .. }
-        | Event::Warned { .. }
-        | Event::RunEnded { .. } => None,
+        _ => None,
     }
 }
 
@@ -87,17 +63,12 @@ pub(crate) fn print_added_notes<W: Write>(
 
 /// Shows on a terminal how long the run has been paused.
 pub(crate) fn show_pause<W: Write>(page: &mut LineWriter<W>, since: Timestamp) {
-    match page.style().motion {
-        Motion::Appends => {}
-        Motion::Rewrites => {
-            let clock = page.clock();
-            let now = (clock.now)();
-            let at = clock.format_minutes(since, now);
-            let long = time::format_countdown(now.elapsed_since(since));
-            page.write_temporary(
-                LineMark::Busy,
-                &format!("Paused since {at} ({long}); `ralph go` resumes"),
-            );
-        }
+    if page.style().rewrites {
+        let clock = page.clock();
+        let now = (clock.now)();
+        let at = clock.format_minutes(since, now);
+        let long = time::format_countdown(now.elapsed_since(since));
+        let text = format!("Paused since {at} ({long}); `ralph go` resumes");
+        page.write_temporary(LineMark::Busy, &text);
     }
 }

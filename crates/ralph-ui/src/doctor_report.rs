@@ -6,7 +6,7 @@ use std::io::Write;
 
 use crate::line_writer::LineWriter;
 use crate::sanitize;
-use crate::style::{LineMark, Paint, Style, Timestamps};
+use crate::style::{LineMark, Paint, Style};
 use crate::time::WallClock;
 
 /// The result of one check.
@@ -48,18 +48,18 @@ pub fn print_findings(
     clock: WallClock,
     out: impl Write,
 ) {
-    let style = Style { timestamps: Timestamps::Hidden, ..style.clone() };
+    let style = Style { timestamps: false, ..style.clone() };
     let mut page = LineWriter::new(out, style, clock);
     let title = page.style().paint(Paint::Strong, heading);
     page.write_line(&title);
     for finding in findings {
-        let (mark, paint) = match finding.health {
-            Health::Good => (LineMark::Pass, Paint::Good),
-            Health::Warning => (LineMark::Warn, Paint::Warn),
-            Health::Bad => (LineMark::Fail, Paint::Bad),
-            Health::Absent => (LineMark::Step, Paint::Dim),
+        let mark = match finding.health {
+            Health::Good => LineMark::Pass,
+            Health::Warning => LineMark::Warn,
+            Health::Bad => LineMark::Fail,
+            Health::Absent => LineMark::Absent,
         };
-        page.write_marked(mark, paint, &sanitize::sanitize_text(&finding.title));
+        page.write_marked(mark, &sanitize::sanitize_text(&finding.title));
         for detail in &finding.details {
             match detail {
                 Detail::Text(text) => {
@@ -88,7 +88,7 @@ const INDENT: usize = 4;
 #[cfg(test)]
 mod tests {
     use expect_test::expect;
-    use ralph_core::units::Timestamp;
+    use ralph_model::units::Timestamp;
 
     use super::*;
     use crate::style::tests::pipe;

@@ -2,7 +2,7 @@
 //!
 //! Not here: analyzing the command.
 
-use ralph_core::guard::{
+use ralph_guard::{
     AccessMode, GuardDecision, GuardFindings, GuardRefusal, LocatedPath, LoweringError,
     PathLocation, ShellCommand, find_rule, format_command,
 };
@@ -77,9 +77,8 @@ fn format_numbered_command(
     if !command.wrappers.is_empty() {
         note("run by", &command.wrappers.join(" "));
     }
-    match &command.cwd {
-        Some(_) => {}
-        None => note("in", "a directory that is not known"),
+    if command.cwd.is_none() {
+        note("in", "a directory that is not known");
     }
     if let Some(stdin) = &command.stdin {
         note("input", stdin.to_string().trim_end());

@@ -4,14 +4,14 @@
 
 use std::io::Write;
 
-use ralph_core::child::{ChildEnd, SoftLimit};
-use ralph_core::gate::{Gate, GateResult, GateStatus, Severity};
-use ralph_core::recipe::Recipe;
-use ralph_core::text::Truncate;
+use ralph_model::child::{ChildEnd, SoftLimit};
+use ralph_model::gate::{Gate, GateResult, GateStatus, Severity};
+use ralph_model::recipe::Recipe;
+use ralph_model::text::Truncate;
 
 use crate::line_text::{print_warning, shorten_text};
 use crate::line_writer::LineWriter;
-use crate::style::{LineMark, Motion, Paint};
+use crate::style::{LineMark, Paint};
 use crate::{sanitize, stream, wait_lines};
 
 /// So many names of failing tests fit on a line or two of a terminal.
@@ -19,9 +19,10 @@ const SHOWN_NAMES: usize = 3;
 
 pub(crate) fn print_gate_start<W: Write>(page: &mut LineWriter<W>, gate: &Gate) {
     let text = wait_lines::format_running_gate(page, gate);
-    match page.style().motion {
-        Motion::Rewrites => page.write_temporary(LineMark::Busy, &text),
-        Motion::Appends => page.write_marked(LineMark::Busy, Paint::Dim, &text),
+    if page.style().rewrites {
+        page.write_temporary(LineMark::Busy, &text);
+    } else {
+        page.write_marked(LineMark::Busy, &text);
     }
 }
 
@@ -40,11 +41,10 @@ pub(crate) fn print_gate_result<W: Write>(
     }
     match (result.status, result.severity) {
         (GateStatus::Passed, _) => {
-            page.write_marked(LineMark::Pass, Paint::Good, &format!("Gate {gate}: passed{ending}"));
+            page.write_marked(LineMark::Pass, &format!("Gate {gate}: passed{ending}"));
         }
         (GateStatus::Cached, _) => page.write_marked(
             LineMark::Pass,
-            Paint::Good,
             &format!("Gate {gate}: cached, it passed before on the same tree"),
         ),
         (GateStatus::Failed, Severity::Hard) => {
@@ -52,16 +52,12 @@ pub(crate) fn print_gate_result<W: Write>(
             let action = used
                 .map(|gate| format!("; fail action {}", gate.fail_action.name()))
                 .unwrap_or_default();
-            page.write_marked(
-                LineMark::Fail,
-                Paint::Bad,
-                &format!("Gate {gate}: failed{ending}{action}"),
-            );
+            page.write_marked(LineMark::Fail, &format!("Gate {gate}: failed{ending}{action}"));
             print_gate_output(page, result, recipe);
         }
         (GateStatus::Failed, Severity::Soft) => {
             let text = format!("Gate {gate}: failed{ending}; soft, so the work may be kept");
-            page.write_marked(LineMark::Warn, Paint::Warn, &text);
+            page.write_marked(LineMark::Warn, &text);
             print_gate_output(page, result, recipe);
         }
     }
@@ -106,11 +102,8 @@ fn format_test_names(names: &[String]) -> String {
 
 /// Warns about an exceeded soft limit and processes or pipes that a child left behind.
 pub(crate) fn warn_about_child<W: Write>(page: &mut LineWriter<W>, end: &ChildEnd, who: &str) {
-    match end.soft_limit {
-        SoftLimit::Kept => {}
-        SoftLimit::Passed => {
-            print_warning(page, &format!("{who} ran past its soft limit ({})", end.ran));
-        }
+    if end.soft_limit == SoftLimit::Passed {
+        print_warning(page, &format!("{who} ran past its soft limit ({})", end.ran));
     }
     match end.leftovers.processes {
         0 => {}

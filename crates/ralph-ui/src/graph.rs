@@ -8,7 +8,7 @@ mod mermaid;
 use std::collections::BTreeMap;
 
 use maud::{DOCTYPE, PreEscaped, html};
-use ralph_core::graph::{Entity, Graph, GraphSelection, Relation};
+use ralph_core::memory::graph::{Entity, Graph, GraphSelection, Relation};
 
 pub use self::mermaid::{MermaidChart, render_mermaid};
 

@@ -11,8 +11,8 @@ mod frame;
 mod outcome;
 mod sections;
 
-use ralph_core::event::TreeId;
-use ralph_core::report::{Summary, Timeline};
+use ralph_core::reporting::report::{Summary, Timeline};
+use ralph_model::worktree::TreeId;
 
 pub use frame::{Controls, ListedRun, ListedRunState, render_document, render_list_page};
 pub(crate) use frame::{LivePageData, SCRIPT, render_live_page, render_style};

@@ -4,12 +4,12 @@
 
 use std::io::Write;
 
-use ralph_core::ids::IterationNumber;
-use ralph_core::run::{AgentCallState, Iteration, RunState};
+use ralph_model::ids::IterationNumber;
+use ralph_model::run::{AgentCallState, Iteration, RunState};
 
 use crate::line_writer::LineWriter;
 use crate::sanitize;
-use crate::style::{LineMark, Paint};
+use crate::style::LineMark;
 
 /// Limits foreign text within a line of ralph: enough to understand it, at most a few lines.
 pub(crate) const FOREIGN_TEXT_CHARS: usize = 500;
@@ -34,7 +34,7 @@ pub(crate) fn find_open_call(current: &Iteration) -> &AgentCallState {
 
 pub(crate) fn print_warning<W: Write>(page: &mut LineWriter<W>, text: &str) {
     let text = shorten_text(page, text);
-    page.write_marked(LineMark::Warn, Paint::Warn, &text);
+    page.write_marked(LineMark::Warn, &text);
 }
 
 /// Returns foreign text sanitized and shortened for use within a line.

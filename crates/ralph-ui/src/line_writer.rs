@@ -6,10 +6,10 @@
 
 use std::io::{self, Write};
 
-use ralph_core::units::Timestamp;
+use ralph_model::units::Timestamp;
 
 use crate::sanitize;
-use crate::style::{LineMark, Motion, Paint, Style, Timestamps};
+use crate::style::{LineMark, Paint, Style};
 use crate::time::WallClock;
 use crate::writer::IgnoreErrors;
 
@@ -76,9 +76,8 @@ impl<W: Write> LineWriter<W> {
 
     /// Sets that time from the clock, if timestamps are shown.
     pub(crate) fn update_time(&mut self) {
-        match self.style.timestamps {
-            Timestamps::Shown => self.at = (self.clock.now)(),
-            Timestamps::Hidden => {}
+        if self.style.timestamps {
+            self.at = (self.clock.now)();
         }
     }
 
@@ -99,11 +98,10 @@ impl<W: Write> LineWriter<W> {
     }
 
     /// Writes a message of ralph after a mark, wrapped where it is too long.
-    pub(crate) fn write_marked(&mut self, mark: LineMark, paint: Paint, text: &str) {
-        let sign = self.style.format_mark(mark);
-        let indent = sanitize::count_columns(sign) + 1;
+    pub(crate) fn write_marked(&mut self, mark: LineMark, text: &str) {
+        let indent = sanitize::count_columns(self.style.format_mark(mark)) + 1;
         let lines = self.wrap_text(text, indent);
-        let sign = self.style.paint(paint, sign);
+        let sign = self.style.paint_mark(mark);
         for (at, line) in lines.iter().enumerate() {
             match at {
                 0 => self.write_line(&format!("{sign} {line}")),
@@ -144,9 +142,8 @@ impl<W: Write> LineWriter<W> {
 
     /// Shows a line that the next one replaces. Does nothing where lines cannot be rewritten.
     pub(crate) fn write_temporary(&mut self, mark: LineMark, text: &str) {
-        match self.style.motion {
-            Motion::Appends => return,
-            Motion::Rewrites => {}
+        if !self.style.rewrites {
+            return;
         }
         self.end_line();
         let sign = self.style.format_mark(mark);
@@ -170,13 +167,10 @@ impl<W: Write> LineWriter<W> {
     }
 
     fn begin_line(&mut self) {
-        match self.style.timestamps {
-            Timestamps::Shown => {
-                let time = format!("[{}]", self.clock.format_seconds(self.at));
-                self.piece.push_str(&self.style.paint(Paint::Dim, &time));
-                self.piece.push(' ');
-            }
-            Timestamps::Hidden => {}
+        if self.style.timestamps {
+            let time = format!("[{}]", self.clock.format_seconds(self.at));
+            self.piece.push_str(&self.style.paint(Paint::Dim, &time));
+            self.piece.push(' ');
         }
     }
 
@@ -188,10 +182,7 @@ impl<W: Write> LineWriter<W> {
     }
 
     fn wrap_text(&self, text: &str, indent: usize) -> Vec<String> {
-        let time = match self.style.timestamps {
-            Timestamps::Shown => "[00:00:00] ".len(),
-            Timestamps::Hidden => 0,
-        };
+        let time = if self.style.timestamps { "[00:00:00] ".len() } else { 0 };
         wrap_to_width(text, self.style.width.saturating_sub(indent + time))
     }
 }

@@ -5,30 +5,30 @@
 
 use std::io::Write;
 
-use ralph_core::agent_output::Reply;
-use ralph_core::event::{Checkpoint, Event, Landed, Purpose, Recorded, WaitReason};
-use ralph_core::failure::{Failure, FailureRule};
-use ralph_core::gate::{Gate, Severity};
-use ralph_core::ids::{AskNumber, IterationNumber, Role, TaskId};
-use ralph_core::judge::{Judgement, Verdict};
-use ralph_core::plan::PlanState;
 use ralph_core::ports::Activity;
-use ralph_core::recipe::{AgentKind, AgentOrigin, Completion, Recipe};
-use ralph_core::review::ReviewResult;
-use ralph_core::run::{AgentCallEnd, AgentCallState, RunState};
-use ralph_core::units::Millis;
+use ralph_core::tasks::next_work::compaction_trigger;
+use ralph_model::agent::{AgentKind, AgentOrigin};
+use ralph_model::agent_output::Reply;
+use ralph_model::event::{Event, Purpose, Recorded, WaitReason};
+use ralph_model::failure::{Failure, FailureRule};
+use ralph_model::gate::{Gate, Severity};
+use ralph_model::ids::{AskNumber, IterationNumber, Role, TaskId};
+use ralph_model::judgement::{Judgement, Verdict};
+use ralph_model::plan::PlanState;
+use ralph_model::recipe::{Completion, Recipe};
+use ralph_model::review::ReviewResult;
+use ralph_model::run::{AgentCallEnd, AgentCallState, RunState};
+use ralph_model::units::Millis;
+use ralph_model::worktree::{Checkpoint, Landed};
 
-use crate::compaction_line;
 use crate::gate_lines::{print_gate_result, print_gate_start, warn_about_child};
 use crate::line_text::{
     FOREIGN_TEXT_CHARS, find_open_call, format_iteration, print_warning, shorten_id, shorten_text,
 };
 use crate::line_writer::LineWriter;
-use crate::sanitize;
 use crate::stream::{self, choose_plural};
 use crate::style::{LineMark, Paint};
-use crate::task_lines;
-use crate::{control_lines, wait_lines};
+use crate::{compaction_line, control_lines, sanitize, task_lines, wait_lines};
 
 /// How much a view shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -79,7 +79,7 @@ impl RunLines {
                     state.run,
                     choose_plural(done as usize)
                 );
-                page.write_marked(LineMark::Run, Paint::Act, &text);
+                page.write_marked(LineMark::Run, &text);
             }
             Event::IterationStarted { iteration, role, task } => {
                 page.write_blank_line();
@@ -90,7 +90,7 @@ impl RunLines {
                     &format!("{of}{}", format_purpose(*role, task.as_ref())),
                 );
                 if *role == Role::Compact {
-                    let why = state.compaction_trigger().reason();
+                    let why = compaction_trigger(&state).reason();
                     page.write_indented(0, Paint::Dim, &format!("Compacting the handoffs: {why}"));
                 }
                 task_lines::print_attempt_start(page, state);
@@ -168,22 +168,7 @@ fn print_quiet<W: Write>(page: &mut LineWriter<W>, recorded: &Recorded, state: &
             control_lines::print_control_event(page, &recorded.event);
         }
         Event::RunEnded { outcome, .. } => crate::run_summary::print_outcome(page, outcome),
-        Event::RunStarted { .. }
-        | Event::RunResumed { .. }
-        | Event::IterationStarted { .. }
-        | Event::Checkpointed { .. }
-        | Event::Asked { .. }
-        | Event::Waiting { reason: WaitReason::Retry | WaitReason::Delay, .. }
-        | Event::TasksRead { .. }
-        | Event::TasksWritten
-        | Event::BaselineStarted { .. }
-        | Event::BaselineChecked { .. }
-        | Event::PlanSeen { .. }
-        | Event::Observed { .. }
-        | Event::GateChecked { .. }
-        | Event::Judged { .. }
-        | Event::Landed { .. }
-        | Event::IterationEnded { .. } => {}
+        _ => {}
     }
 }
 
@@ -201,7 +186,7 @@ fn print_plan_progress<W: Write>(page: &mut LineWriter<W>, look: &PlanState, sta
 
 fn print_run_header<W: Write>(page: &mut LineWriter<W>, version: &str, state: &RunState) {
     let recipe = &state.recipe;
-    page.write_marked(LineMark::Run, Paint::Act, &format!("ralph {version}, run {}", state.run));
+    page.write_marked(LineMark::Run, &format!("ralph {version}, run {}", state.run));
     let (workflow, agent) =
         (shorten_text(page, &recipe.workflow), shorten_text(page, &format_agent_name(recipe)));
     page.write_indented(2, Paint::None, &format!("workflow {workflow}, agent {agent}"));
@@ -254,13 +239,7 @@ fn format_gate_name(recipe: &Recipe, gate: &Gate) -> Option<String> {
 fn format_purpose(role: Role, task: Option<&TaskId>) -> String {
     let role = match role {
         Role::Prompt => String::new(),
-        Role::Plan
-        | Role::Build
-        | Role::Implement
-        | Role::Review
-        | Role::Fix
-        | Role::Compact
-        | Role::Message => format!(": {role}"),
+        _ => format!(": {role}"),
     };
     let task =
         task.map(|task| sanitize::sanitize_line(&format!(" {task}"), FOREIGN_TEXT_CHARS, "..."));
@@ -320,30 +299,13 @@ fn print_reply<W: Write>(page: &mut LineWriter<W>, reply: &Reply, state: &RunSta
     print_agent_failure(page, failure);
     match (failure.class.rule(), asking.and_then(|asking| asking.end.as_ref())) {
         (FailureRule::RetrySmaller, None) => {
-            page.write_marked(
-                LineMark::Again,
-                Paint::Warn,
-                "Asking again with the smallest prompt",
-            );
+            page.write_marked(LineMark::Again, "Asking again with the smallest prompt");
         }
         (FailureRule::RetryWithoutSchema, None) => {
-            page.write_marked(
-                LineMark::Again,
-                Paint::Warn,
-                "Asking again with the schema in the prompt",
-            );
+            page.write_marked(LineMark::Again, "Asking again with the schema in the prompt");
         }
         // Retries and waits are reported by their own events.
-        (
-            FailureRule::Retry
-            | FailureRule::RetrySmaller
-            | FailureRule::RetryWithoutSchema
-            | FailureRule::FailedAttempt
-            | FailureRule::Wait { .. }
-            | FailureRule::Stop
-            | FailureRule::RetryAfterResume,
-            _,
-        ) => {}
+        _ => {}
     }
 }
 
@@ -354,11 +316,11 @@ fn print_unusable_answer<W: Write>(page: &mut LineWriter<W>, asking: &AgentCallS
     match &asking.end {
         None => {
             let text = format!("The answer cannot be used: {fault}; asking for what is missing");
-            page.write_marked(LineMark::Again, Paint::Warn, &text);
+            page.write_marked(LineMark::Again, &text);
         }
         Some(AgentCallEnd::FailedAttempt(_) | AgentCallEnd::Hopeless(_)) => {
             let text = format!("The answer cannot be used: {fault}");
-            page.write_marked(LineMark::Fail, Paint::Bad, &text);
+            page.write_marked(LineMark::Fail, &text);
         }
         // The last answer has the right form, or ralph can use it anyway.
         Some(AgentCallEnd::Answered(_)) => {}
@@ -372,19 +334,11 @@ fn print_agent_failure<W: Write>(page: &mut LineWriter<W>, failure: &Failure) {
         FailureRule::RetryAfterResume => return,
         FailureRule::Wait { .. } => {
             let text = format!("The agent reached a usage limit: {message}");
-            page.write_marked(LineMark::Warn, Paint::Warn, &text);
+            page.write_marked(LineMark::Warn, &text);
         }
-        FailureRule::Retry
-        | FailureRule::RetrySmaller
-        | FailureRule::RetryWithoutSchema
-        | FailureRule::FailedAttempt
-        | FailureRule::Stop => {
+        _ => {
             let name = failure.class.name();
-            page.write_marked(
-                LineMark::Fail,
-                Paint::Bad,
-                &format!("The agent failed, {name}: {message}"),
-            );
+            page.write_marked(LineMark::Fail, &format!("The agent failed, {name}: {message}"));
         }
     }
     if let Some(hint) = &failure.hint {
@@ -401,29 +355,24 @@ fn print_judgement<W: Write>(page: &mut LineWriter<W>, judgement: &Judgement, st
     if task_lines::print_task_judgement(page, judgement, state) {
         return;
     }
-    let (mark, paint, text) = match &judgement.verdict {
+    let (mark, text) = match &judgement.verdict {
         Verdict::Complete if state.recipe.completion == Completion::Gates => {
-            (LineMark::Pass, Paint::Good, "Complete: the hard gates passed".to_owned())
+            (LineMark::Pass, "Complete: the hard gates passed".to_owned())
         }
-        Verdict::Complete if has_gates => (
-            LineMark::Pass,
-            Paint::Good,
-            format!("Complete: the hard gates passed and the agent said {done}"),
-        ),
-        Verdict::Complete => {
-            (LineMark::Pass, Paint::Good, format!("Complete: the agent said {done}"))
+        Verdict::Complete if has_gates => {
+            (LineMark::Pass, format!("Complete: the hard gates passed and the agent said {done}"))
         }
+        Verdict::Complete => (LineMark::Pass, format!("Complete: the agent said {done}")),
         Verdict::Passed { signal } => {
             let passed = if has_gates { "Passed, but not done" } else { "Not done" };
             let answer = match signal {
                 Some(signal) => format!("the agent said \"{}\"", shorten_text(page, signal)),
                 None => format!("the agent did not say {done}"),
             };
-            (LineMark::Step, Paint::Act, format!("{passed}: {answer}"))
+            (LineMark::Step, format!("{passed}: {answer}"))
         }
         Verdict::GatesFailed { gates } => (
             LineMark::Fail,
-            Paint::Bad,
             format!(
                 "Failed gate{}: {}{followup}",
                 choose_plural(gates.len()),
@@ -433,32 +382,26 @@ fn print_judgement<W: Write>(page: &mut LineWriter<W>, judgement: &Judgement, st
         // The warning that follows reports it.
         Verdict::AttemptFailed { .. } if is_compaction(state) => return,
         Verdict::AttemptFailed { failure } => {
-            (LineMark::Fail, Paint::Bad, format!("Attempt failed: {}", failure.class.name()))
+            (LineMark::Fail, format!("Attempt failed: {}", failure.class.name()))
         }
-        Verdict::NothingChanged => {
-            (LineMark::Fail, Paint::Bad, "Failed: nothing was changed".to_owned())
-        }
+        Verdict::NothingChanged => (LineMark::Fail, "Failed: nothing was changed".to_owned()),
         Verdict::NotHandedIn { reasons } => {
             let reasons = shorten_text(page, &reasons.join(" "));
-            (LineMark::Fail, Paint::Bad, format!("Not handed in: {reasons}"))
+            (LineMark::Fail, format!("Not handed in: {reasons}"))
         }
-        Verdict::Blocked { blocked } => (
-            LineMark::Fail,
-            Paint::Bad,
-            format!("Blocked: needs {}", shorten_text(page, &blocked.needs)),
-        ),
+        Verdict::Blocked { blocked } => {
+            (LineMark::Fail, format!("Blocked: needs {}", shorten_text(page, &blocked.needs)))
+        }
         Verdict::Reviewed { verdict, feedback } => {
             let result = ReviewResult::new(*verdict, feedback);
-            (LineMark::Step, Paint::Act, format!("Review: {}", result.name()))
+            (LineMark::Step, format!("Review: {}", result.name()))
         }
-        Verdict::Skipped { .. } => {
-            (LineMark::Back, Paint::Warn, "Task skipped on request".to_owned())
-        }
+        Verdict::Skipped { .. } => (LineMark::Back, "Task skipped on request".to_owned()),
         Verdict::Compacted { trigger } => {
-            (LineMark::Pass, Paint::Good, compaction_line::format_compaction(judgement, *trigger))
+            (LineMark::Pass, compaction_line::format_compaction(judgement, *trigger))
         }
     };
-    page.write_marked(mark, paint, &text);
+    page.write_marked(mark, &text);
 }
 
 fn print_landing<W: Write>(page: &mut LineWriter<W>, landed: &Landed, state: &RunState) {
@@ -478,32 +421,32 @@ fn print_landing<W: Write>(page: &mut LineWriter<W>, landed: &Landed, state: &Ru
         Landed::Surveyed { .. } | Landed::MessageChecked { .. } | Landed::ListWritten => {}
         Landed::SavedToFailureBranch { branch, .. } => {
             let text = format!("Saved on failure branch {}", shorten_text(page, branch));
-            page.write_marked(LineMark::Back, Paint::Warn, &text);
+            page.write_marked(LineMark::Back, &text);
         }
         Landed::Committed { commit, subject } => {
             let text = format!("Commit {} {}", shorten_id(&commit.0), shorten_text(page, subject));
-            page.write_marked(LineMark::Pass, Paint::Good, &text);
+            page.write_marked(LineMark::Pass, &text);
         }
         Landed::NothingToCommit => page.write_indented(0, Paint::Dim, "Nothing to commit"),
         Landed::CommitRefused { output } => {
             let text = "The commit was refused; the next prompt reports it";
-            page.write_marked(LineMark::Fail, Paint::Bad, text);
+            page.write_marked(LineMark::Fail, text);
             for line in stream::take_excerpt(page.style(), &sanitize::sanitize_text(output)) {
                 page.write_line(&line);
             }
         }
         Landed::ScmRan { command } => {
             let text = format!("Ran {}", shorten_text(page, command));
-            page.write_marked(LineMark::Pass, Paint::Good, &text);
+            page.write_marked(LineMark::Pass, &text);
         }
         Landed::RolledBack { kept: Some(kept) } => {
             let text =
                 format!("Rolled back to the checkpoint; kept on {}", shorten_text(page, kept));
-            page.write_marked(LineMark::Back, Paint::Warn, &text);
+            page.write_marked(LineMark::Back, &text);
         }
         Landed::RolledBack { kept: None } => {
             let text = "Rolled back to the checkpoint; there was nothing to keep";
-            page.write_marked(LineMark::Back, Paint::Warn, text);
+            page.write_marked(LineMark::Back, text);
         }
     }
 }

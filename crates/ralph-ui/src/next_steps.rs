@@ -2,10 +2,10 @@
 //!
 //! Text from task files and git is quoted for a shell before it becomes part of a command.
 
-use ralph_core::budget::ExhaustedBudget;
-use ralph_core::ids::{RunId, TaskId};
-use ralph_core::outcome::Outcome;
-use ralph_core::units::Timestamp;
+use ralph_model::budget::ExhaustedBudget;
+use ralph_model::ids::{RunId, TaskId};
+use ralph_model::outcome::Outcome;
+use ralph_model::units::Timestamp;
 
 use crate::line_text::quote_word;
 use crate::sanitize;
@@ -30,7 +30,6 @@ pub(crate) struct NextStepFacts<'a> {
 /// A failed task and the branches of its work.
 pub(crate) struct FailedWork<'a> {
     pub(crate) task: &'a TaskId,
-    /// The failure branch.
     pub(crate) branch: Option<&'a str>,
     /// The branch that the run started from.
     pub(crate) onto: Option<&'a str>,

@@ -8,14 +8,15 @@ pub mod archive;
 mod markdown;
 mod sections;
 
-use ralph_core::outcome::Outcome;
-use ralph_core::report::{StuckSummary, Summary};
-use ralph_core::task::Progress;
-use ralph_core::units::Timestamp;
+use markdown::{escape_markdown, format_code};
+use ralph_core::reporting::report::{StuckSummary, Summary};
+use ralph_model::outcome::Outcome;
+use ralph_model::task::Progress;
+use ralph_model::units::Timestamp;
 
 use crate::next_steps::{self, FailedWork, NextStepFacts};
 use crate::stream::choose_plural;
-use markdown::{escape_markdown, format_code};
+pub(crate) use sections::{describe_reviews, format_severity};
 
 /// Returns the report of a run as Markdown.
 pub fn render_report(summary: &Summary) -> String {

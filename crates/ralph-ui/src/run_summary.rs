@@ -4,13 +4,12 @@
 
 use std::io::Write;
 
-use ralph_core::outcome::{Outcome, SandboxBlockedGate};
-use ralph_core::recipe::CommitPolicy;
-use ralph_core::run::RunState;
-use ralph_core::units::{Millis, Timestamp};
+use ralph_model::outcome::{Outcome, SandboxBlockedGate};
+use ralph_model::recipe::CommitPolicy;
+use ralph_model::run::RunState;
+use ralph_model::units::{Millis, Timestamp};
 
-use crate::line_text::quote_word;
-use crate::line_text::shorten_text;
+use crate::line_text::{quote_word, shorten_text};
 use crate::line_writer::LineWriter;
 use crate::next_steps::{self, FailedWork, NextStepFacts};
 use crate::sanitize;
@@ -82,26 +81,19 @@ fn print_sandbox_hints<W: Write>(page: &mut LineWriter<W>, gate: &SandboxBlocked
 
 /// Prints how a run ended in one line.
 pub(crate) fn print_outcome<W: Write>(page: &mut LineWriter<W>, outcome: &Outcome) {
-    let (mark, paint) = match outcome {
-        Outcome::Complete => (LineMark::Ok, Paint::Good),
+    let mark = match outcome {
+        Outcome::Complete => LineMark::Ok,
         Outcome::IterationsUsedUp { .. }
         | Outcome::NothingChanges { .. }
         | Outcome::BudgetUsedUp { .. }
         | Outcome::LimitTooLong { .. }
         | Outcome::TasksLeft { .. }
-        | Outcome::Interrupted => (LineMark::Warn, Paint::Warn),
-        Outcome::AgentFailed { .. }
-        | Outcome::NoCommitMessage
-        | Outcome::ScmFailed { .. }
-        | Outcome::GitFailed { .. }
-        | Outcome::BaselineBroken { .. }
-        | Outcome::TasksLost { .. }
-        | Outcome::PlanMissing
-        | Outcome::PromptLost { .. } => (LineMark::Error, Paint::Bad),
+        | Outcome::Interrupted => LineMark::Warn,
+        _ => LineMark::Error,
     };
     let more = page.style().format_mark(LineMark::More);
     let text = sanitize::sanitize_line(&outcome.to_string(), OUTCOME_CHARS, more);
-    page.write_marked(mark, paint, &format!("Run ended: {text}"));
+    page.write_marked(mark, &format!("Run ended: {text}"));
 }
 
 /// Returns `3 iterations, 2 commits, $1.23, 12m 4s`.

@@ -11,20 +11,19 @@ mod cached_run;
 mod http;
 
 use std::collections::BTreeMap;
-use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{io, thread};
 
-use ralph_core::control::ControlRequest;
+use admission::ServeRoute;
+use cached_run::CachedRun;
+use http::{ServeRequest, ServeResponse};
+use ralph_model::control::ControlRequest;
 
 use crate::html::{self, Controls, LivePageData, PagePart};
 use crate::time::WallClock;
-use admission::{Admission, ServeRoute};
-use cached_run::CachedRun;
-use http::{ServeRequest, ServeResponse};
 
 pub use crate::html::{ListedRun, ListedRunState};
 
@@ -182,44 +181,40 @@ impl LiveServerState {
             }
         };
         match self.respond_to(&request) {
-            ServeReply::Whole(response) => http::write_response(stream, &response),
-            ServeReply::Stream { watched, since } => self.stream_changes(stream, &watched, since),
+            Ok(ServeReply::Stream { watched, since }) => {
+                self.stream_changes(stream, &watched, since)
+            }
+            Ok(ServeReply::Whole(response)) | Err(response) => {
+                http::write_response(stream, &response)
+            }
         }
     }
 
-    fn respond_to(self: &Arc<Self>, request: &ServeRequest) -> ServeReply {
-        let admitted = admission::admit_request(request, self.port, &self.token);
-        ServeReply::Whole(match admitted {
-            Admission::Rejected(response) => response,
-            Admission::Allowed(ServeRoute::Style) => {
+    fn respond_to(&self, request: &ServeRequest) -> Result<ServeReply, ServeResponse> {
+        let response = match admission::admit_request(request, self.port, &self.token)? {
+            ServeRoute::Style => {
                 ServeResponse::from_text("text/css; charset=utf-8", html::render_style())
             }
-            Admission::Allowed(ServeRoute::Script) => {
+            ServeRoute::Script => {
                 ServeResponse::from_text("text/javascript; charset=utf-8", html::SCRIPT.to_owned())
             }
-            Admission::Allowed(ServeRoute::List) => ServeResponse::from_html(
-                html::render_list_page(&self.runs.list_runs(), &self.clock),
-            ),
-            Admission::Allowed(ServeRoute::Open { ticket }) => self.redeem_ticket(&ticket),
-            Admission::Allowed(ServeRoute::Run { key }) => self.render_run_page(&key),
-            Admission::Allowed(ServeRoute::Control { key, request }) => match self
-                .find_or_open_run(&key)
-            {
-                Err(response) => response,
-                Ok(watched) => match lock_mutex(&watched).send_request(&request) {
-                    Ok(()) => {
-                        ServeResponse::from_text("text/plain; charset=utf-8", "sent\n".to_owned())
-                    }
-                    Err(why) => ServeResponse::from_message(409, &why),
-                },
-            },
-            Admission::Allowed(ServeRoute::Events { key, since }) => {
-                match self.find_or_open_run(&key) {
-                    Ok(watched) => return ServeReply::Stream { watched, since },
-                    Err(response) => response,
-                }
+            ServeRoute::List => ServeResponse::from_html(html::render_list_page(
+                &self.runs.list_runs(),
+                &self.clock,
+            )),
+            ServeRoute::Open { ticket } => self.redeem_ticket(&ticket),
+            ServeRoute::Run { key } => self.render_run_page(&key)?,
+            ServeRoute::Control { key, request } => {
+                let watched = self.find_or_open_run(&key)?;
+                let sent = lock_mutex(&watched).send_request(&request);
+                sent.map_err(|why| ServeResponse::from_message(409, &why))?;
+                ServeResponse::from_text("text/plain; charset=utf-8", "sent\n".to_owned())
             }
-        })
+            ServeRoute::Events { key, since } => {
+                return Ok(ServeReply::Stream { watched: self.find_or_open_run(&key)?, since });
+            }
+        };
+        Ok(ServeReply::Whole(response))
     }
 
     fn redeem_ticket(&self, ticket: &str) -> ServeResponse {
@@ -237,24 +232,19 @@ impl LiveServerState {
         }
     }
 
-    fn render_run_page(&self, key: &str) -> ServeResponse {
-        let watched = match self.find_or_open_run(key) {
-            Ok(watched) => watched,
-            Err(response) => return response,
-        };
+    fn render_run_page(&self, key: &str) -> Result<ServeResponse, ServeResponse> {
+        let watched = self.find_or_open_run(key)?;
         let mut watched = lock_mutex(&watched);
-        if let Err(why) = watched.refresh() {
-            return ServeResponse::from_message(500, &format!("This run cannot be shown: {why}"));
-        }
+        watched.refresh().map_err(|why| {
+            ServeResponse::from_message(500, &format!("This run cannot be shown: {why}"))
+        })?;
         let Some(shown) = watched.content() else {
-            return ServeResponse::from_message(
-                404,
-                "This run has not begun yet. Load the page again.",
-            );
+            let message = "This run has not begun yet. Load the page again.";
+            return Err(ServeResponse::from_message(404, message));
         };
         let since = watched.id();
         let live = LivePageData { token: &self.token, since: &since, controls: &shown.controls };
-        ServeResponse::from_html(html::render_live_page(&shown.title, &shown.parts, &live))
+        Ok(ServeResponse::from_html(html::render_live_page(&shown.title, &shown.parts, &live)))
     }
 
     /// Returns a cached run, or opens it. Evicts the least recently used run that has no stream.

@@ -5,22 +5,22 @@
 
 use std::io::Write;
 
-use ralph_core::agent_output::{AgentEvent, Speaker, TextForm, ToolOutcome, Usage, UsageScope};
-use ralph_core::event::{Event, Landed, Purpose, Recorded};
-use ralph_core::failure::FailureRule;
-use ralph_core::gate::{GateResult, GateStatus};
-use ralph_core::ids::{IterationNumber, Role};
-use ralph_core::judge::Verdict;
-use ralph_core::outcome::{ExitStatus, Outcome};
 use ralph_core::ports::{Activity, Ui};
-use ralph_core::review::ReviewResult;
-use ralph_core::run::RunState;
-use ralph_core::units::{Millis, Timestamp};
+use ralph_model::agent_output::{AgentEvent, Speaker, TextForm, ToolOutcome, Usage, UsageScope};
+use ralph_model::event::{Event, Purpose, Recorded};
+use ralph_model::failure::FailureRule;
+use ralph_model::gate::{GateResult, GateStatus};
+use ralph_model::ids::{IterationNumber, Role};
+use ralph_model::judgement::Verdict;
+use ralph_model::outcome::{ExitStatus, Outcome};
+use ralph_model::review::ReviewResult;
+use ralph_model::run::RunState;
+use ralph_model::units::{Millis, Timestamp};
+use ralph_model::worktree::Landed;
 
-use crate::control_lines;
-use crate::sanitize;
 use crate::time::WallClock;
 use crate::writer::IgnoreErrors;
+use crate::{control_lines, sanitize};
 
 /// The width of the rules between the blocks.
 const WIDTH: usize = 80;
@@ -59,7 +59,6 @@ struct LoggedIteration {
     /// Requests to the model, if the agent reports each.
     requests: u32,
     messages: u32,
-    /// Bytes of agent output.
     output_bytes: usize,
     model: Option<String>,
     usage: Usage,
@@ -100,14 +99,7 @@ impl LoggedIteration {
             AgentEvent::Text { text, .. } | AgentEvent::Notice { text } => text.len(),
             AgentEvent::Unparsed { line } => line.len(),
             AgentEvent::ToolStarted { summary, .. } => summary.len(),
-            AgentEvent::Session { .. }
-            | AgentEvent::Reasoning { .. }
-            | AgentEvent::ToolEnded { .. }
-            | AgentEvent::Todo { .. }
-            | AgentEvent::FileChanged { .. }
-            | AgentEvent::Usage { .. }
-            | AgentEvent::RateLimit { .. }
-            | AgentEvent::Result { .. } => 0,
+            _ => 0,
         };
         let before = self.output_bytes;
         self.output_bytes = self.output_bytes.saturating_add(length);
@@ -135,10 +127,10 @@ impl<W: Write> SessionLog<W> {
         }
     }
 
-    /// Returns the same log for a run that exits with 0 even if its work is incomplete.
+    /// Returns the same log for a run that exits with this status if its work is incomplete.
     #[must_use]
-    pub fn with_incomplete_allowed(self) -> Self {
-        Self { incomplete: ExitStatus::Complete, ..self }
+    pub fn with_incomplete_status(self, incomplete: ExitStatus) -> Self {
+        Self { incomplete, ..self }
     }
 
     fn write_line(&mut self, text: &str) {
@@ -164,6 +156,11 @@ impl<W: Write> SessionLog<W> {
 
     fn write_field(&mut self, name: &str, value: &str) {
         self.write_line(&format!("{name}: {value}"));
+    }
+
+    /// Writes foreign text after a label in brackets.
+    fn write_labeled(&mut self, label: &str, text: &str) {
+        self.write_line(&format!("[{label}] {}", sanitize::sanitize_text(text)));
     }
 
     fn begin_iteration(&mut self, number: IterationNumber, role: Role, at: Timestamp) {
@@ -235,12 +232,7 @@ impl<W: Write> SessionLog<W> {
             Outcome::BudgetUsedUp { exhausted } => {
                 LoggedStatus::Open(format!("not finished: {exhausted}"))
             }
-            Outcome::Interrupted
-            | Outcome::Complete
-            | Outcome::IterationsUsedUp { .. }
-            | Outcome::NothingChanges { .. }
-            | Outcome::TasksLeft { .. }
-            | Outcome::BaselineBroken { .. } => LoggedStatus::Open("interrupted".to_owned()),
+            _ => LoggedStatus::Open("interrupted".to_owned()),
         };
     }
 
@@ -275,12 +267,7 @@ impl<W: Write> SessionLog<W> {
         let took = self.began.map_or(Millis::ZERO, |began| at.elapsed_since(began));
         let code = match outcome.exit_code() {
             ExitStatus::Incomplete => self.incomplete,
-            status @ (ExitStatus::Complete
-            | ExitStatus::BadInput
-            | ExitStatus::Busy
-            | ExitStatus::AgentFailed
-            | ExitStatus::GitFailed
-            | ExitStatus::Interrupted) => status,
+            status => status,
         };
         self.write_title("SESSION SUMMARY");
         self.write_field("Total Iterations", &self.total.to_string());
@@ -341,8 +328,7 @@ impl<W: Write> Ui for SessionLog<W> {
             Event::Replied { reply, ask: _ } => {
                 self.end_line();
                 if let Some(failure) = &reply.failure {
-                    let message = sanitize::sanitize_text(&failure.message).into_owned();
-                    self.write_line(&format!("[{}] {message}", failure.class.name()));
+                    self.write_labeled(failure.class.name(), &failure.message);
                 }
                 if let Some(open) = &mut self.iteration {
                     open.usage = open.usage.plus(reply.usage);
@@ -358,39 +344,21 @@ impl<W: Write> Ui for SessionLog<W> {
             Event::GateChecked { result } | Event::BaselineChecked { result } => {
                 self.write_gate_result(result);
             }
-            Event::Warned { text } => {
-                let line = format!("[warning] {}", sanitize::sanitize_text(text));
-                self.write_line(&line);
-            }
+            Event::Warned { text } => self.write_labeled("warning", text),
             Event::ControlRequested { .. } | Event::Paused | Event::TaskSkipped { .. } => {
                 if let Some(line) = control_lines::format_control_event(&recorded.event) {
-                    self.write_line(&format!(
-                        "[control request] {}",
-                        sanitize::sanitize_text(&line)
-                    ));
+                    self.write_labeled("control request", &line);
                 }
             }
             Event::AgentListRead { diff: claim } => {
                 for violation in &claim.refused {
-                    let text = violation.to_string();
-                    self.write_line(&format!(
-                        "[reverted in the task list] {}",
-                        sanitize::sanitize_text(&text)
-                    ));
+                    self.write_labeled("reverted in the task list", &violation.to_string());
                 }
             }
             Event::IterationEnded { .. } => self.end_iteration(at),
             Event::RunEnded { outcome, .. } => self.write_summary(outcome, at),
             Event::RunResumed { .. } => self.write_resumed(state, at),
-            Event::RunStarted { .. }
-            | Event::Checkpointed { .. }
-            | Event::Waiting { .. }
-            | Event::TasksRead { .. }
-            | Event::TasksWritten
-            | Event::BaselineStarted { .. }
-            | Event::PlanSeen { .. }
-            | Event::Observed { .. }
-            | Event::Landed { .. } => {}
+            _ => {}
         }
     }
 
@@ -423,22 +391,9 @@ impl<W: Write> Ui for SessionLog<W> {
                 let line = format!("[tool error] {}", sanitize::sanitize_line(output, 200, "..."));
                 self.write_line(&line);
             }
-            AgentEvent::Notice { text } => {
-                let line = format!("[notice] {}", sanitize::sanitize_text(text));
-                self.write_line(&line);
-            }
-            AgentEvent::Unparsed { line } => {
-                let line = sanitize::sanitize_text(line).into_owned();
-                self.write_line(&line);
-            }
-            AgentEvent::Session { .. }
-            | AgentEvent::Reasoning { .. }
-            | AgentEvent::ToolEnded { outcome: ToolOutcome::Ok, .. }
-            | AgentEvent::Todo { .. }
-            | AgentEvent::FileChanged { .. }
-            | AgentEvent::Usage { .. }
-            | AgentEvent::RateLimit { .. }
-            | AgentEvent::Result { .. } => {}
+            AgentEvent::Notice { text } => self.write_labeled("notice", text),
+            AgentEvent::Unparsed { line } => self.write_line(&sanitize::sanitize_text(line)),
+            _ => {}
         }
     }
 

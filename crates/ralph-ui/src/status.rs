@@ -7,18 +7,17 @@ mod commits;
 mod outlook;
 mod plan;
 
-use ralph_core::gate::GateStatus;
-use ralph_core::report::{Summary, TaskSummary};
-use ralph_core::sandbox::Backend;
+use ralph_core::reporting::report::{Summary, TaskSummary};
+use ralph_model::gate::GateStatus;
+use ralph_model::sandbox::Backend;
 
-use crate::sanitize;
 use crate::stream::choose_plural;
 use crate::style::{Paint, Style};
-use crate::tasks;
+use crate::{sanitize, tasks};
 
 pub use commits::{StatusCommit, format_last_commits};
 pub use outlook::{RunForecast, RunOutlook};
-pub use plan::{PlanExtent, PlanFileState, format_plan};
+pub use plan::{PlanFileState, format_plan};
 
 /// About two lines of a terminal.
 const LONGEST: usize = 200;
@@ -57,11 +56,7 @@ pub fn describe_run(
         let sandbox = match backend {
             Backend::None => "none: agent and gates can do whatever you can".to_owned(),
             Backend::Guard => "none: the command guard alone".to_owned(),
-            Backend::Sbx
-            | Backend::Native
-            | Backend::Bwrap
-            | Backend::Container
-            | Backend::Landlock => backend.to_string(),
+            _ => backend.to_string(),
         };
         text.push_str(&format!("Sandbox    {sandbox}\n"));
     }

@@ -6,19 +6,18 @@
 use std::collections::VecDeque;
 use std::io::Write;
 
-use ralph_core::agent_output::{
+use ralph_core::checking::stuck::is_error_line;
+use ralph_model::agent_output::{
     AgentEvent, RateLimitStatus, Reply, ResultStatus, Speaker, TextForm, TodoItem, TodoState,
     ToolOutcome, Usage,
 };
-use ralph_core::failure::FailureClass;
-use ralph_core::stuck::is_error_line;
-use ralph_core::units::Timestamp;
+use ralph_model::failure::FailureClass;
+use ralph_model::units::Timestamp;
 
 use crate::line_writer::LineWriter;
-use crate::sanitize;
 use crate::style::{LineMark, Paint, Style};
-use crate::time;
 use crate::writer::group_thousands;
+use crate::{sanitize, time};
 
 /// State of the stream of one agent call that later lines depend on.
 #[derive(Debug, Default)]
@@ -104,7 +103,7 @@ impl StreamPrinter {
             }
             AgentEvent::Notice { text } => {
                 let text = self.take_line(page, text);
-                page.write_marked(LineMark::Notice, Paint::None, &text);
+                page.write_marked(LineMark::Notice, &text);
             }
             AgentEvent::Result { status, text, structured: _ } => {
                 self.print_result(page, status, text.as_deref());
@@ -114,12 +113,7 @@ impl StreamPrinter {
                 if self.flood.count <= MOST_IN_A_ROW {
                     self.last_call = None;
                     let style = page.style();
-                    let line = sanitize::sanitize_line(
-                        line,
-                        style.max_output_chars,
-                        style.format_mark(LineMark::More),
-                    );
-                    page.write_line(&style.paint(Paint::Dim, &line));
+                    page.write_line(&style.paint(Paint::Dim, &cut_line(style, line)));
                 }
             }
         }
@@ -151,12 +145,7 @@ impl StreamPrinter {
     /// Returns foreign text as one sanitized line, and counts its bytes.
     fn take_line<W: Write>(&mut self, page: &LineWriter<W>, text: &str) -> String {
         self.last_call = None;
-        let style = page.style();
-        let line = sanitize::sanitize_line(
-            text,
-            style.max_output_chars,
-            style.format_mark(LineMark::More),
-        );
+        let line = cut_line(page.style(), text);
         self.shown_bytes += line.len();
         line
     }
@@ -232,7 +221,7 @@ impl StreamPrinter {
         let line = format!(
             "{:indent$}{} {}{call}",
             "",
-            style.paint(Paint::Act, style.format_mark(LineMark::Tool)),
+            style.paint_mark(LineMark::Tool),
             style.paint(Paint::Strong, &name),
             indent = choose_indent(speaker),
         );
@@ -267,16 +256,16 @@ impl StreamPrinter {
             }
             None => ("unknown call".to_owned(), Speaker::Agent),
         };
-        let (mark, paint, word) = match outcome {
-            ToolOutcome::Ok => (LineMark::Ok, Paint::Good, "Result"),
-            ToolOutcome::Error => (LineMark::Error, Paint::Bad, "Error"),
+        let (mark, word) = match outcome {
+            ToolOutcome::Ok => (LineMark::Ok, "Result"),
+            ToolOutcome::Error => (LineMark::Error, "Error"),
         };
         let output = sanitize::sanitize_text(output);
         let indent = choose_indent(speaker);
         page.write_line(&format!(
             "{:indent$}{} {word} {} {name} ({})",
             "",
-            style.paint(paint, style.format_mark(mark)),
+            style.paint_mark(mark),
             style.format_mark(LineMark::From),
             format_size(&output),
         ));
@@ -296,15 +285,10 @@ impl StreamPrinter {
         for item in items.iter().take(MOST_ITEMS) {
             let text = self.take_line(page, &item.text);
             let line = match item.state {
-                TodoState::Done => {
-                    format!(
-                        "{} {text}",
-                        style.paint(Paint::Good, style.format_mark(LineMark::TodoDone))
-                    )
-                }
+                TodoState::Done => format!("{} {text}", style.paint_mark(LineMark::TodoDone)),
                 TodoState::Active => format!(
                     "{} {} {} ACTIVE",
-                    style.paint(Paint::Act, style.format_mark(LineMark::TodoActive)),
+                    style.paint_mark(LineMark::TodoActive),
                     style.paint(Paint::Strong, &text),
                     style.format_mark(LineMark::From)
                 ),
@@ -358,11 +342,7 @@ impl StreamPrinter {
             format!("; it resets at {}", clock.format_minutes(at, (clock.now)()))
         });
         self.last_call = None;
-        page.write_marked(
-            LineMark::Warn,
-            Paint::Warn,
-            &format!("{warning}{}", reset.unwrap_or_default()),
-        );
+        page.write_marked(LineMark::Warn, &format!("{warning}{}", reset.unwrap_or_default()));
     }
 
     /// Shows a final text only if it is new: most agents repeat their last message.
@@ -372,12 +352,9 @@ impl StreamPrinter {
         status: &ResultStatus,
         text: Option<&str>,
     ) {
-        match status {
-            ResultStatus::Success => {}
-            ResultStatus::Failed(message) => {
-                let message = self.take_line(page, message);
-                page.write_marked(LineMark::Error, Paint::Bad, &message);
-            }
+        if let ResultStatus::Failed(message) = status {
+            let message = self.take_line(page, message);
+            page.write_marked(LineMark::Error, &message);
         }
         if let Some(text) = text.filter(|text| !self.has_text && !text.trim().is_empty()) {
             self.print_text(page, text, Speaker::Agent, TextForm::Message);
@@ -392,15 +369,7 @@ impl StreamPrinter {
             AgentEvent::Reasoning { .. } => FloodKind::Reasoning,
             // Usage is not shown, so it does not interrupt a series.
             AgentEvent::Usage { .. } => return,
-            AgentEvent::Session { .. }
-            | AgentEvent::Text { .. }
-            | AgentEvent::ToolStarted { .. }
-            | AgentEvent::ToolEnded { .. }
-            | AgentEvent::Todo { .. }
-            | AgentEvent::FileChanged { .. }
-            | AgentEvent::RateLimit { .. }
-            | AgentEvent::Notice { .. }
-            | AgentEvent::Result { .. } => FloodKind::None,
+            _ => FloodKind::None,
         };
         if kind != self.flood.kind {
             self.end_flood(page);
@@ -429,14 +398,19 @@ impl StreamPrinter {
     }
 }
 
+/// Returns foreign text as one sanitized line.
+fn cut_line(style: &Style, text: &str) -> String {
+    sanitize::sanitize_line(text, style.max_output_chars, style.format_mark(LineMark::More))
+}
+
 /// Returns the summary line of a call: `✅ Complete (cost: $5.76, ...)`.
 pub(crate) fn format_summary(style: &Style, reply: &Reply) -> String {
-    let (mark, paint, word) = match &reply.failure {
-        None => (LineMark::Ok, Paint::Good, "Complete"),
+    let (mark, word) = match &reply.failure {
+        None => (LineMark::Ok, "Complete"),
         Some(failure) if failure.class == FailureClass::Interrupted => {
-            (LineMark::Warn, Paint::Warn, "Interrupted")
+            (LineMark::Warn, "Interrupted")
         }
-        Some(_) => (LineMark::Error, Paint::Bad, "Failed"),
+        Some(_) => (LineMark::Error, "Failed"),
     };
     let mut parts = Vec::new();
     if let Some(cost) = reply.usage.cost {
@@ -451,7 +425,7 @@ pub(crate) fn format_summary(style: &Style, reply: &Reply) -> String {
         parts.push(format!("unparsed: {}", reply.unparsed));
     }
     parts.push(format!("time: {}", time::format_compact(reply.end.ran)));
-    format!("{} {word} ({})", style.paint(paint, style.format_mark(mark)), parts.join(", "))
+    format!("{} {word} ({})", style.paint_mark(mark), parts.join(", "))
 }
 
 /// Returns `1.2M in (850K cached) / 45K out`. Input includes tokens read from the cache.

@@ -10,8 +10,10 @@ use anstyle::{AnsiColor, Effects};
 pub struct Style {
     pub color: Color,
     pub marks: Marks,
-    pub motion: Motion,
-    pub timestamps: Timestamps,
+    /// Whether lines may be rewritten in place: not in a pipe, a file or a dumb terminal.
+    pub rewrites: bool,
+    /// Whether lines begin with the time, as `[HH:MM:SS]`.
+    pub timestamps: bool,
     /// How many lines of a tool's output are shown.
     pub max_output_lines: usize,
     /// How many characters of a tool's output are shown.
@@ -38,24 +40,6 @@ pub enum Marks {
     Text,
 }
 
-/// Whether lines may be rewritten in place.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Motion {
-    /// The terminal can move its cursor.
-    Rewrites,
-    /// Output is append-only: a pipe, a file, a dumb terminal.
-    Appends,
-}
-
-/// Whether lines begin with the time of day.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Timestamps {
-    /// As `[HH:MM:SS]`.
-    Shown,
-    #[default]
-    Hidden,
-}
-
 /// An option with the values auto, always and never.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum StyleChoice {
@@ -71,7 +55,7 @@ pub enum StyleChoice {
 pub struct StylePreferences {
     pub color: StyleChoice,
     pub emoji: StyleChoice,
-    pub timestamps: Timestamps,
+    pub timestamps: bool,
     /// How many lines of a tool's output are shown.
     pub max_output_lines: usize,
     /// How many characters of a tool's output are shown.
@@ -83,7 +67,7 @@ impl Default for StylePreferences {
         Self {
             color: StyleChoice::Auto,
             emoji: StyleChoice::Auto,
-            timestamps: Timestamps::Hidden,
+            timestamps: false,
             max_output_lines: 3,
             max_output_chars: 400,
         }
@@ -94,13 +78,9 @@ impl Default for StylePreferences {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct StreamEnvironment {
     pub sink: Sink,
-    /// The value of `NO_COLOR`.
     pub no_color: Option<String>,
-    /// The value of `CLICOLOR`.
     pub clicolor: Option<String>,
-    /// The value of `CLICOLOR_FORCE`.
     pub clicolor_force: Option<String>,
-    /// The value of `TERM`.
     pub term: Option<String>,
     /// The first of `LC_ALL`, `LC_CTYPE` and `LANG` that is not empty.
     pub locale: Option<String>,
@@ -136,15 +116,11 @@ impl Style {
         };
         // A terminal that does not know its width reports 0.
         let columns = columns.filter(|columns| *columns > 0).unwrap_or(USUAL_WIDTH);
-        let motion = match ability {
-            // A temporary line that wraps cannot be erased.
-            Color::Ansi if columns >= LEAST_WIDTH => Motion::Rewrites,
-            Color::Ansi | Color::Plain => Motion::Appends,
-        };
         Self {
             color: choose_color(preferences.color, around, ability),
             marks: choose_marks(preferences.emoji, around),
-            motion,
+            // A temporary line that wraps cannot be erased.
+            rewrites: ability == Color::Ansi && columns >= LEAST_WIDTH,
             timestamps: preferences.timestamps,
             max_output_lines: preferences.max_output_lines,
             max_output_chars: preferences.max_output_chars,
@@ -159,8 +135,8 @@ impl Style {
         Self {
             color: Color::Plain,
             marks: Marks::Text,
-            motion: Motion::Appends,
-            timestamps: Timestamps::Shown,
+            rewrites: false,
+            timestamps: true,
             width: USUAL_WIDTH,
             ..self.clone()
         }
@@ -185,6 +161,11 @@ impl Style {
             Marks::Emoji => emoji,
             Marks::Text => text,
         }
+    }
+
+    /// Returns how a mark is drawn, in its color.
+    pub(crate) fn paint_mark(&self, mark: LineMark) -> String {
+        self.paint(mark.color(), self.format_mark(mark))
     }
 }
 
@@ -246,7 +227,6 @@ impl Paint {
 /// The symbols that lines begin with or contain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LineMark {
-    /// A tool call.
     Tool,
     /// A tool call or a run that went well.
     Ok,
@@ -258,7 +238,6 @@ pub(crate) enum LineMark {
     Output,
     /// Something was cut.
     More,
-    /// A to-do list.
     Todo,
     /// An entry that is done.
     TodoDone,
@@ -284,11 +263,12 @@ pub(crate) enum LineMark {
     Run,
     /// Something is running.
     Busy,
+    /// The run waits for a usage limit.
+    Limit,
     /// A gate or a step that went well.
     Pass,
     /// A gate or a step that failed.
     Fail,
-    /// A warning.
     Warn,
     /// Something is tried again.
     Again,
@@ -296,10 +276,14 @@ pub(crate) enum LineMark {
     Back,
     /// The iteration passed, but the work is not complete.
     Step,
+    /// A review wants changes.
+    Rework,
+    /// Something is not installed, and not needed.
+    Absent,
 }
 
 impl LineMark {
-    pub(crate) fn forms(self) -> (&'static str, &'static str) {
+    fn forms(self) -> (&'static str, &'static str) {
         match self {
             Self::Tool => ("⏺", "*"),
             Self::Ok => ("✅", "[OK]"),
@@ -321,13 +305,25 @@ impl LineMark {
             Self::Thought => ("💭", "[~]"),
             Self::File => ("📝", "[+]"),
             Self::Run => ("▶", ">"),
-            Self::Busy => ("⏳", "[..]"),
+            Self::Busy | Self::Limit => ("⏳", "[..]"),
             Self::Pass => ("✔", "[OK]"),
             Self::Fail => ("✘", "[ERR]"),
             Self::Warn => ("⚠", "[WARN]"),
             Self::Again => ("↻", "[..]"),
             Self::Back => ("↩", "[<]"),
-            Self::Step => ("●", "[--]"),
+            Self::Step | Self::Rework | Self::Absent => ("●", "[--]"),
+        }
+    }
+
+    /// Returns the color of the mark at the beginning of a line.
+    fn color(self) -> Paint {
+        match self {
+            Self::Ok | Self::Pass | Self::TodoDone => Paint::Good,
+            Self::Error | Self::Fail => Paint::Bad,
+            Self::Warn | Self::Again | Self::Back | Self::Limit | Self::Rework => Paint::Warn,
+            Self::Tool | Self::TodoActive | Self::Run | Self::Step => Paint::Act,
+            Self::Busy | Self::Absent => Paint::Dim,
+            _ => Paint::None,
         }
     }
 }
@@ -417,16 +413,16 @@ pub(crate) mod tests {
         let wide = |columns| StreamEnvironment { sink: Sink::Terminal { columns }, ..terminal() };
         let dumb = StreamEnvironment { term: Some("dumb".into()), ..wide(Some(80)) };
         for (around, expect) in [
-            (wide(Some(80)), (Motion::Rewrites, 80)),
-            (wide(Some(400)), (Motion::Rewrites, 100)),
-            (wide(Some(20)), (Motion::Appends, 30)),
-            (wide(Some(0)), (Motion::Rewrites, 80)),
-            (wide(None), (Motion::Rewrites, 80)),
-            (dumb, (Motion::Appends, 80)),
-            (pipe(), (Motion::Appends, 80)),
+            (wide(Some(80)), (true, 80)),
+            (wide(Some(400)), (true, 100)),
+            (wide(Some(20)), (false, 30)),
+            (wide(Some(0)), (true, 80)),
+            (wide(None), (true, 80)),
+            (dumb, (false, 80)),
+            (pipe(), (false, 80)),
         ] {
             let style = Style::choose_style(&StylePreferences::default(), &around);
-            assert_eq!((style.motion, style.width), expect, "{around:?}");
+            assert_eq!((style.rewrites, style.width), expect, "{around:?}");
         }
     }
 

@@ -4,18 +4,17 @@
 
 use std::io::Write;
 
-use ralph_core::agent_list_diff::AgentListDiff;
-use ralph_core::gate::{GateResult, GateStatus};
-use ralph_core::ids::Role;
-use ralph_core::judge::{Judgement, Verdict};
-use ralph_core::recipe::Recipe;
-use ralph_core::report;
-use ralph_core::review::{ReviewPolicy, ReviewResult};
-use ralph_core::run::RunState;
-use ralph_core::settle;
-use ralph_core::stuck::Escalation;
-use ralph_core::task::{TaskList, TaskStatus};
-use ralph_core::units::Millis;
+use ralph_core::reporting::report;
+use ralph_model::agent_list_diff::AgentListDiff;
+use ralph_model::gate::{GateResult, GateStatus};
+use ralph_model::ids::Role;
+use ralph_model::judgement::{Judgement, Verdict};
+use ralph_model::recipe::Recipe;
+use ralph_model::review::{ReviewPolicy, ReviewResult};
+use ralph_model::run::RunState;
+use ralph_model::stuck::Escalation;
+use ralph_model::task::{TaskList, TaskStatus};
+use ralph_model::units::Millis;
 
 use crate::gate_lines::print_gate_output;
 use crate::line_text::{print_warning, shorten_text};
@@ -48,7 +47,7 @@ pub(crate) fn print_task_list<W: Write>(
             state.recipe.limits.iterations
         ));
     }
-    page.write_marked(LineMark::Todo, Paint::None, &text);
+    page.write_marked(LineMark::Todo, &text);
 }
 
 /// Returns how many iterations are left if every attempt and every review passes.
@@ -83,7 +82,7 @@ pub(crate) fn print_attempt_start<W: Write>(page: &mut LineWriter<W>, state: &Ru
         }
         (_, 0) => String::new(),
         (_, failed) => {
-            let limit = settle::read_attempt_limit(work, &board.list, &task.id);
+            let limit = work.attempt_limit(&board.list, &task.id);
             format!(" (attempt {} of {limit})", failed + 1)
         }
     };
@@ -91,12 +90,11 @@ pub(crate) fn print_attempt_start<W: Write>(page: &mut LineWriter<W>, state: &Ru
     match log.escalation {
         Escalation::None | Escalation::HardStop => {}
         Escalation::StrategyShift => {
-            let text = "The same failure again: asking for another approach";
-            page.write_marked(LineMark::Warn, Paint::Warn, text);
+            print_warning(page, "The same failure again: asking for another approach");
         }
         Escalation::ContextExpansion => {
             let text = "The same failure again: giving the agent the files that it mentions";
-            page.write_marked(LineMark::Warn, Paint::Warn, text);
+            print_warning(page, text);
         }
     }
 }
@@ -110,18 +108,10 @@ pub(crate) fn print_baseline_result<W: Write>(
     let gate = shorten_text(page, &result.gate);
     match result.status {
         GateStatus::Passed | GateStatus::Cached => {
-            page.write_marked(
-                LineMark::Pass,
-                Paint::Good,
-                &format!("Gate {gate}: green before any work"),
-            );
+            page.write_marked(LineMark::Pass, &format!("Gate {gate}: green before any work"));
         }
         GateStatus::Failed => {
-            page.write_marked(
-                LineMark::Warn,
-                Paint::Warn,
-                &format!("Gate {gate}: broken before any work"),
-            );
+            page.write_marked(LineMark::Warn, &format!("Gate {gate}: broken before any work"));
             print_gate_output(page, result, recipe);
         }
     }
@@ -131,11 +121,7 @@ pub(crate) fn print_baseline_result<W: Write>(
 pub(crate) fn print_reverted_changes<W: Write>(page: &mut LineWriter<W>, claim: &AgentListDiff) {
     for violation in &claim.refused {
         let text = shorten_text(page, &violation.to_string());
-        page.write_marked(
-            LineMark::Warn,
-            Paint::Warn,
-            &format!("reverted in the task list: {text}"),
-        );
+        page.write_marked(LineMark::Warn, &format!("reverted in the task list: {text}"));
     }
 }
 
@@ -162,77 +148,69 @@ pub(crate) fn print_task_judgement<W: Write>(
     let task = shorten_text(page, &task.0);
     if let Some(gives_up) = judgement.failed.as_ref().and_then(|failed| failed.gives_up.as_ref()) {
         let why = shorten_text(page, &gives_up.to_note());
-        page.write_marked(LineMark::Fail, Paint::Bad, &format!("Task {task} {why}"));
+        page.write_marked(LineMark::Fail, &format!("Task {task} {why}"));
         return true;
     }
-    let (mark, paint, text) = match &judgement.verdict {
+    let (mark, text) = match &judgement.verdict {
         Verdict::Complete | Verdict::Passed { .. } => {
             let waits = state
                 .recipe
                 .task_work()
                 .is_some_and(|work| matches!(work.review, ReviewPolicy::Fresh { .. }));
             let then = if waits { "passed, waits for its review" } else { "done" };
-            (LineMark::Pass, Paint::Good, format!("Task {task}: {then}"))
+            (LineMark::Pass, format!("Task {task}: {then}"))
         }
         Verdict::Reviewed { verdict, feedback } => {
             let result = ReviewResult::new(*verdict, feedback);
             let feedback = shorten_text(page, feedback);
             match result {
                 ReviewResult::Approved => {
-                    (LineMark::Pass, Paint::Good, format!("Task {task}: approved by the review"))
+                    (LineMark::Pass, format!("Task {task}: approved by the review"))
                 }
                 ReviewResult::ApprovedAtCap => {
                     let text = format!("Task {task}: approved at the cap: {feedback}");
-                    (LineMark::Warn, Paint::Warn, text)
+                    (LineMark::Warn, text)
                 }
                 ReviewResult::ChangesRequested => {
                     let text = format!("Task {task}: the review wants changes: {feedback}");
-                    (LineMark::Step, Paint::Warn, text)
+                    (LineMark::Rework, text)
                 }
             }
         }
         Verdict::GatesFailed { gates } => {
             let gates = shorten_text(page, &gates.join(", "));
-            (LineMark::Fail, Paint::Bad, format!("Task {task}: attempt failed at {gates}"))
+            (LineMark::Fail, format!("Task {task}: attempt failed at {gates}"))
         }
-        Verdict::AttemptFailed { .. } if is_review_without_verdict(state) => (
-            LineMark::Fail,
-            Paint::Bad,
-            format!("Task {task}: the review failed, no usable verdict"),
-        ),
+        Verdict::AttemptFailed { .. } if is_review_without_verdict(state) => {
+            (LineMark::Fail, format!("Task {task}: the review failed, no usable verdict"))
+        }
         Verdict::AttemptFailed { failure } => {
             let name = failure.class.name();
-            (LineMark::Fail, Paint::Bad, format!("Task {task}: attempt failed, {name}"))
+            (LineMark::Fail, format!("Task {task}: attempt failed, {name}"))
         }
-        Verdict::NothingChanged => (
-            LineMark::Fail,
-            Paint::Bad,
-            format!("Task {task}: attempt failed, nothing was changed"),
-        ),
+        Verdict::NothingChanged => {
+            (LineMark::Fail, format!("Task {task}: attempt failed, nothing was changed"))
+        }
         // The reverted changes have been reported already.
         Verdict::NotHandedIn { .. } if has_reverted_changes(state) => {
-            (LineMark::Fail, Paint::Bad, format!("Task {task}: not handed in as required"))
+            (LineMark::Fail, format!("Task {task}: not handed in as required"))
         }
         Verdict::NotHandedIn { reasons } => {
             let reasons = shorten_text(page, &reasons.join(" "));
-            (
-                LineMark::Fail,
-                Paint::Bad,
-                format!("Task {task}: not handed in as required: {reasons}"),
-            )
+            (LineMark::Fail, format!("Task {task}: not handed in as required: {reasons}"))
         }
         Verdict::Blocked { blocked } => {
             let needs = shorten_text(page, &blocked.needs);
-            (LineMark::Fail, Paint::Bad, format!("Task {task}: says it is blocked, needs {needs}"))
+            (LineMark::Fail, format!("Task {task}: says it is blocked, needs {needs}"))
         }
         // These are not about a task.
         Verdict::Skipped { .. } | Verdict::Compacted { .. } => return false,
     };
-    page.write_marked(mark, paint, &text);
+    page.write_marked(mark, &text);
     if let Some(divergence) = &judgement.divergence {
         let how = shorten_text(page, &divergence.description());
         let text = format!("the reviews of {task} do not converge: {how}");
-        page.write_marked(LineMark::Warn, Paint::Warn, &text);
+        page.write_marked(LineMark::Warn, &text);
     }
     for amended in &judgement.amended {
         let proposal = shorten_text(page, &amended.proposal);

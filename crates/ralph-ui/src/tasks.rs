@@ -3,12 +3,13 @@
 //! People and agents write the task file, so its text goes through `sanitize` first. Not here:
 //! which file it is, and changing it.
 
-use ralph_core::ids::TaskId;
-use ralph_core::review::ReviewStatus;
-use ralph_core::task::{Blockage, NextWork, Task, TaskList, TaskStatus};
+use ralph_core::tasks::next_work::{Blockage, NextWork};
+use ralph_model::ids::TaskId;
+use ralph_model::review::ReviewStatus;
+use ralph_model::task::{Task, TaskList, TaskStatus};
 
 use crate::sanitize;
-use crate::style::{LineMark, Motion, Paint, Style};
+use crate::style::{LineMark, Paint, Style};
 
 /// Longer than any sensible title; an endless one must not hide the list.
 const LONGEST: usize = 200;
@@ -104,8 +105,8 @@ fn format_row(task: &Task, (ids, states): (usize, usize), style: &Style) -> Stri
     let label = pad_to(label, states);
     let id = pad_to(&format_task_id(&task.id), ids);
     let start = format!("{mark} {id}  {}  ", style.paint(paint, &label));
-    let title = sanitize::sanitize_line(&task.title, LONGEST, "…");
-    let waits = match task.depends_on.as_slice() {
+    let mut title = sanitize::sanitize_line(&task.title, LONGEST, "…");
+    let mut waits = match task.depends_on.as_slice() {
         [] => String::new(),
         ids => {
             format!(" (after {})", ids.iter().map(format_task_id).collect::<Vec<_>>().join(", "))
@@ -114,14 +115,10 @@ fn format_row(task: &Task, (ids, states): (usize, usize), style: &Style) -> Stri
     // On a terminal a row is one line; in a pipe nothing is cut, so that it can be searched.
     let used = format!("{mark} {id}  {label}  ");
     let room = style.width.saturating_sub(sanitize::count_columns(&used));
-    let (title, waits) = match style.motion {
-        Motion::Appends => (title, waits),
-        Motion::Rewrites => {
-            let title = fit_to(&title, room);
-            let waits = fit_to(&waits, room.saturating_sub(sanitize::count_columns(&title)));
-            (title, waits)
-        }
-    };
+    if style.rewrites {
+        title = fit_to(&title, room);
+        waits = fit_to(&waits, room.saturating_sub(sanitize::count_columns(&title)));
+    }
     format!("{start}{title}{}", style.paint(Paint::Dim, &waits)).trim_end().to_owned() + "\n"
 }
 
@@ -235,8 +232,8 @@ fn fit_to(text: &str, room: usize) -> String {
 #[cfg(test)]
 mod tests {
     use expect_test::expect;
-    use ralph_core::review::ReviewPolicy;
-    use ralph_core::task::RetryPolicy;
+    use ralph_core::tasks::next_work::{RetryPolicy, choose_next_work};
+    use ralph_model::review::ReviewPolicy;
 
     use super::*;
     use crate::style::tests::{pipe, terminal};
@@ -267,7 +264,7 @@ mod tests {
     }
 
     fn shown(list: &TaskList, around: &StreamEnvironment) -> String {
-        let next = list.choose_next(ReviewPolicy::Fresh { cap: 5 }, RetryPolicy::Never);
+        let next = choose_next_work(&list, ReviewPolicy::Fresh { cap: 5 }, RetryPolicy::Never);
         super::format_list(list, &next, &Style::choose_style(&StylePreferences::default(), around))
     }
 

@@ -3,7 +3,7 @@
 //! Not here: reading a clock. The caller passes one in.
 
 use jiff::tz::TimeZone;
-use ralph_core::units::{Millis, Timestamp};
+use ralph_model::units::{Millis, Timestamp};
 
 /// A clock with the user's time zone.
 #[derive(Debug, Clone)]

@@ -6,20 +6,19 @@
 
 use std::io::Write;
 
-use ralph_core::agent_output::Reply;
-use ralph_core::event::{Event, Landed, Recorded, TreeDiff};
-use ralph_core::gate::{Gate, GateResult, GateStatus};
-use ralph_core::judge::{Judgement, Landing, Verdict};
-use ralph_core::ports::Activity;
-use ralph_core::recipe::Completion;
-use ralph_core::run::RunState;
-use ralph_core::units::Timestamp;
+use ralph_model::agent_output::Reply;
+use ralph_model::event::{Event, Recorded};
+use ralph_model::gate::{Gate, GateResult, GateStatus};
+use ralph_model::judgement::{Judgement, Landing, Verdict};
+use ralph_model::recipe::Completion;
+use ralph_model::run::RunState;
+use ralph_model::units::Timestamp;
+use ralph_model::worktree::{Landed, TreeDiff};
 
-use crate::budget;
 use crate::line_text::{format_iteration, quote_word, shorten_id, shorten_text};
 use crate::line_writer::LineWriter;
-use crate::sanitize;
 use crate::style::{LineMark, Paint};
+use crate::{budget, sanitize};
 
 /// How many characters of a prompt are shown.
 const PROMPT_CHARS: usize = 200;
@@ -61,25 +60,7 @@ impl VerboseLines {
             }
             Event::GateChecked { result } => print_gate_result(page, result),
             Event::Judged { judgement } => print_completion(page, judgement, state),
-            Event::RunResumed { .. }
-            | Event::IterationStarted { .. }
-            | Event::Checkpointed { .. }
-            | Event::Replied { .. }
-            | Event::Waiting { .. }
-            | Event::TasksRead { .. }
-            | Event::TasksWritten
-            | Event::PlanSeen { .. }
-            | Event::AgentListRead { .. }
-            | Event::BaselineStarted { .. }
-            | Event::BaselineChecked { .. }
-            | Event::Observed { .. }
-            | Event::Landed { .. }
-            | Event::IterationEnded { .. }
-            | Event::ControlRequested { .. }
-            | Event::Paused
-            | Event::TaskSkipped { .. }
-            | Event::Warned { .. }
-            | Event::RunEnded { .. } => {}
+            _ => {}
         }
     }
 
@@ -119,38 +100,13 @@ impl VerboseLines {
                     write_remark(page, &format!("Iteration {iteration} took {took}"));
                 }
             }
-            Event::RunStarted { .. }
-            | Event::RunResumed { .. }
-            | Event::Checkpointed { .. }
-            | Event::Asked { .. }
-            | Event::Waiting { .. }
-            | Event::Observed { observation: None, .. }
-            | Event::TasksRead { .. }
-            | Event::TasksWritten
-            | Event::PlanSeen { .. }
-            | Event::AgentListRead { .. }
-            | Event::BaselineStarted { .. }
-            | Event::GateChecked { .. }
-            | Event::Judged { .. }
-            | Event::Landed { .. }
-            | Event::ControlRequested { .. }
-            | Event::Paused
-            | Event::TaskSkipped { .. }
-            | Event::Warned { .. }
-            | Event::RunEnded { .. } => {}
+            _ => {}
         }
     }
 }
 
-/// Prints the `[ralph]` line of a current activity.
-pub(crate) fn print_activity<W: Write>(page: &mut LineWriter<W>, activity: &Activity<'_>) {
-    match activity {
-        Activity::Gate(gate) => print_gate_start(page, gate),
-        Activity::GateRuns { .. } | Activity::Paused { .. } | Activity::Waiting { .. } => {}
-    }
-}
-
-fn print_gate_start<W: Write>(page: &mut LineWriter<W>, gate: &Gate) {
+/// Prints the `[ralph]` line of a gate that starts.
+pub(crate) fn print_gate_start<W: Write>(page: &mut LineWriter<W>, gate: &Gate) {
     let command = sanitize::sanitize_line(gate.check.label(), COMMAND_CHARS, "");
     write_remark(page, &format!("Running guardrail: {command}"));
 }
@@ -205,12 +161,7 @@ fn print_completion<W: Write>(page: &mut LineWriter<W>, judgement: &Judgement, s
             format!("not checked, because a gate failed: {}", shorten_text(page, &gates.join(", ")))
         }
         Verdict::AttemptFailed { .. } => "not checked, because the agent gave no answer".to_owned(),
-        Verdict::NothingChanged
-        | Verdict::NotHandedIn { .. }
-        | Verdict::Blocked { .. }
-        | Verdict::Reviewed { .. }
-        | Verdict::Skipped { .. }
-        | Verdict::Compacted { .. } => "not checked; the task list decides".to_owned(),
+        _ => "not checked; the task list decides".to_owned(),
     };
     write_remark(page, &format!("Completion: {text}"));
     let tree = match judgement.landing {

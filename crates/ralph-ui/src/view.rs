@@ -5,10 +5,10 @@
 
 use std::io::{self, Write};
 
-use ralph_core::agent_output::AgentEvent;
-use ralph_core::event::{Event, Recorded};
 use ralph_core::ports::{Activity, Ui};
-use ralph_core::run::RunState;
+use ralph_model::agent_output::AgentEvent;
+use ralph_model::event::{Event, Recorded};
+use ralph_model::run::RunState;
 
 use crate::line_writer::LineWriter;
 use crate::lines::RunLines;
@@ -22,21 +22,13 @@ use crate::verbose::{self, VerboseLines};
 /// Printed at the first signal, before the current operation has ended.
 pub const SHUTTING_DOWN: &str = "Received signal, shutting down...";
 
-/// Whether the agent's messages and tool calls are shown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum AgentStream {
-    #[default]
-    Shown,
-    /// Only the summary line of each call.
-    Hidden,
-}
-
 /// The settings of a view.
 #[derive(Debug, Clone)]
 pub struct ViewOptions {
     pub style: Style,
     pub verbosity: Verbosity,
-    pub agent_stream: AgentStream,
+    /// Whether the agent's messages and tool calls are shown, or only a summary of each call.
+    pub shows_agent: bool,
     pub clock: WallClock,
 }
 
@@ -45,7 +37,7 @@ pub struct ViewOptions {
 pub struct TerminalView<W: Write> {
     writer: LineWriter<W>,
     verbosity: Verbosity,
-    agent_stream: AgentStream,
+    shows_agent: bool,
     lines: RunLines,
     stream: StreamPrinter,
     remarks: VerboseLines,
@@ -54,11 +46,11 @@ pub struct TerminalView<W: Write> {
 impl<W: Write> TerminalView<W> {
     /// Returns a view that writes to `out`.
     pub fn new(out: W, options: ViewOptions) -> Self {
-        let ViewOptions { style, verbosity, agent_stream, clock } = options;
+        let ViewOptions { style, verbosity, shows_agent, clock } = options;
         Self {
             writer: LineWriter::new(out, style, clock),
             verbosity,
-            agent_stream,
+            shows_agent,
             lines: RunLines::default(),
             stream: StreamPrinter::default(),
             remarks: VerboseLines::default(),
@@ -67,13 +59,10 @@ impl<W: Write> TerminalView<W> {
 
     /// Writes a `[ralph]` line if the view is verbose, such as which settings were loaded.
     pub fn write_remark(&mut self, text: &str) {
-        match self.verbosity {
-            Verbosity::Quiet | Verbosity::Normal => {}
-            Verbosity::Verbose => {
-                self.writer.update_time();
-                for line in sanitize::sanitize_text(text).lines() {
-                    verbose::write_remark(&mut self.writer, line);
-                }
+        if self.verbosity == Verbosity::Verbose {
+            self.writer.update_time();
+            for line in sanitize::sanitize_text(text).lines() {
+                verbose::write_remark(&mut self.writer, line);
             }
         }
     }
@@ -87,63 +76,36 @@ impl<W: Write> TerminalView<W> {
 impl<W: Write> Ui for TerminalView<W> {
     fn show_event(&mut self, recorded: &Recorded, state: &RunState) {
         self.writer.set_time(recorded.at);
-        match &recorded.event {
-            Event::Asked { .. } | Event::Replied { .. } | Event::RunEnded { .. } => {
-                self.stream.end_stream(&mut self.writer);
-            }
-            Event::RunStarted { .. }
-            | Event::RunResumed { .. }
-            | Event::IterationStarted { .. }
-            | Event::Checkpointed { .. }
-            | Event::Waiting { .. }
-            | Event::TasksRead { .. }
-            | Event::TasksWritten
-            | Event::PlanSeen { .. }
-            | Event::AgentListRead { .. }
-            | Event::BaselineStarted { .. }
-            | Event::BaselineChecked { .. }
-            | Event::Observed { .. }
-            | Event::GateChecked { .. }
-            | Event::Judged { .. }
-            | Event::Landed { .. }
-            | Event::IterationEnded { .. }
-            | Event::ControlRequested { .. }
-            | Event::Paused
-            | Event::TaskSkipped { .. }
-            | Event::Warned { .. } => {}
+        if let Event::Asked { .. } | Event::Replied { .. } | Event::RunEnded { .. } =
+            &recorded.event
+        {
+            self.stream.end_stream(&mut self.writer);
         }
-        match self.verbosity {
-            Verbosity::Quiet | Verbosity::Normal => {
-                self.lines.print_event(&mut self.writer, self.verbosity, recorded, state);
-            }
-            Verbosity::Verbose => {
-                VerboseLines::print_before(&mut self.writer, recorded, state);
-                self.lines.print_event(&mut self.writer, self.verbosity, recorded, state);
-                self.remarks.print_after(&mut self.writer, recorded, state);
-            }
+        let is_verbose = self.verbosity == Verbosity::Verbose;
+        if is_verbose {
+            VerboseLines::print_before(&mut self.writer, recorded, state);
+        }
+        self.lines.print_event(&mut self.writer, self.verbosity, recorded, state);
+        if is_verbose {
+            self.remarks.print_after(&mut self.writer, recorded, state);
         }
     }
 
     fn show_agent_event(&mut self, event: &AgentEvent) {
-        match (self.verbosity, self.agent_stream) {
-            (Verbosity::Quiet, _) | (_, AgentStream::Hidden) => {}
-            (Verbosity::Normal | Verbosity::Verbose, AgentStream::Shown) => {
-                self.writer.update_time();
-                self.stream.print_event(&mut self.writer, event);
-            }
+        if self.shows_agent && self.verbosity != Verbosity::Quiet {
+            self.writer.update_time();
+            self.stream.print_event(&mut self.writer, event);
         }
     }
 
     fn show_activity(&mut self, activity: &Activity<'_>) {
-        match self.verbosity {
-            Verbosity::Quiet => return,
-            Verbosity::Normal => {}
-            Verbosity::Verbose => {
-                self.writer.update_time();
-                verbose::print_activity(&mut self.writer, activity);
-            }
+        if self.verbosity == Verbosity::Quiet {
+            return;
         }
         self.writer.update_time();
+        if let (Verbosity::Verbose, Activity::Gate(gate)) = (self.verbosity, activity) {
+            verbose::print_gate_start(&mut self.writer, gate);
+        }
         self.lines.show_activity(&mut self.writer, activity);
     }
 }

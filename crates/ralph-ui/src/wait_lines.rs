@@ -4,14 +4,14 @@
 
 use std::io::Write;
 
-use ralph_core::event::WaitReason;
-use ralph_core::gate::Gate;
-use ralph_core::run::RunState;
-use ralph_core::units::{Millis, Timestamp};
+use ralph_model::event::WaitReason;
+use ralph_model::gate::Gate;
+use ralph_model::run::RunState;
+use ralph_model::units::{Millis, Timestamp};
 
 use crate::line_text::{find_open_call, shorten_text};
 use crate::line_writer::LineWriter;
-use crate::style::{LineMark, Motion, Paint};
+use crate::style::LineMark;
 use crate::time;
 
 /// Keeps a wait of five hours to thirty lines in a log.
@@ -29,8 +29,7 @@ pub(crate) fn print_wait_start<W: Write>(
     let left = until.elapsed_since(now);
     match reason {
         WaitReason::UsageLimit => page.write_marked(
-            LineMark::Busy,
-            Paint::Warn,
+            LineMark::Limit,
             &format!("Usage limit: waiting until {at} (in {left}); this counts against no limit"),
         ),
         WaitReason::Retry => {
@@ -42,14 +41,10 @@ pub(crate) fn print_wait_start<W: Write>(
                 .unwrap_or_default();
             let max = state.recipe.retries.max;
             let text = format!("Retry {count} of {max} in {left}{why}");
-            page.write_marked(LineMark::Again, Paint::Warn, &text);
+            page.write_marked(LineMark::Again, &text);
         }
         WaitReason::Delay => {
-            page.write_marked(
-                LineMark::Busy,
-                Paint::Dim,
-                &format!("Pausing {left} before the next iteration"),
-            );
+            page.write_marked(LineMark::Busy, &format!("Pausing {left} before the next iteration"));
         }
     }
 }
@@ -69,19 +64,16 @@ pub(crate) fn show_countdown<W: Write>(
     };
     let clock = page.clock();
     let at = clock.format_minutes(until, (clock.now)());
-    match page.style().motion {
-        Motion::Rewrites => {
-            let text = format!("{label}: resumes at {at}, in {}", time::format_countdown(left));
-            page.write_temporary(LineMark::Busy, &text);
-        }
-        Motion::Appends => {
-            let before = *announced.get_or_insert(left);
-            if before.0.saturating_sub(left.0) >= WAIT_LINE_EVERY.0 {
-                *announced = Some(left);
-                let text = format!("{label}: still waiting, resumes at {at} (in {left})");
-                page.write_marked(LineMark::Busy, Paint::Dim, &text);
-            }
-        }
+    if page.style().rewrites {
+        let text = format!("{label}: resumes at {at}, in {}", time::format_countdown(left));
+        page.write_temporary(LineMark::Busy, &text);
+        return;
+    }
+    let before = *announced.get_or_insert(left);
+    if before.0.saturating_sub(left.0) >= WAIT_LINE_EVERY.0 {
+        *announced = Some(left);
+        let text = format!("{label}: still waiting, resumes at {at} (in {left})");
+        page.write_marked(LineMark::Busy, &text);
     }
 }
 
@@ -98,15 +90,12 @@ pub(crate) fn format_running_gate<W: Write>(page: &LineWriter<W>, gate: &Gate) -
 /// Shows on a terminal how long a gate has been running, with a spinner.
 pub(crate) fn show_running_gate<W: Write>(page: &mut LineWriter<W>, gate: &Gate, ran: Millis) {
     const SPINNER: [&str; 4] = ["|", "/", "-", "\\"];
-    match page.style().motion {
-        Motion::Appends => {}
-        Motion::Rewrites => {
-            let seconds = ran.0 / 1000;
-            let spinner = SPINNER[usize::try_from(seconds % 4).unwrap_or(0)];
-            let long = time::format_countdown(Millis(seconds * 1000));
-            // The time comes first, so that cutting a long command does not cut the time.
-            let text = format!("{spinner} {long} {}", format_running_gate(page, gate));
-            page.write_temporary(LineMark::Busy, &text);
-        }
+    if page.style().rewrites {
+        let seconds = ran.0 / 1000;
+        let spinner = SPINNER[usize::try_from(seconds % 4).unwrap_or(0)];
+        let long = time::format_countdown(Millis(seconds * 1000));
+        // The time comes first, so that cutting a long command does not cut the time.
+        let text = format!("{spinner} {long} {}", format_running_gate(page, gate));
+        page.write_temporary(LineMark::Busy, &text);
     }
 }

@@ -8,17 +8,20 @@
 use std::collections::BTreeMap;
 use std::hint::black_box;
 
-use ralph_core::context::{ContextPlan, PromptRoom};
-use ralph_core::handoff::{Handoff, read};
-use ralph_core::ids::{IterationNumber, TaskId};
-use ralph_core::memory::{ActiveConstraint, FileKnowledge, LibraryDocs, Memory};
-use ralph_core::prompt::list_ownership::ListOwnership;
-use ralph_core::prompt::role::{CompanionFiles, RoleFrame};
-use ralph_core::prompt::task::{TaskParts, render_implement};
-use ralph_core::recipe::{AgentChoice, AgentKind, Recipe, TaskWork, Work};
-use ralph_core::skill::SHIPPED;
-use ralph_core::task::Task;
-use ralph_core::units::Tokens;
+use ralph_core::asking::context::PromptRoom;
+use ralph_core::asking::prompt::list_ownership::ListOwnership;
+use ralph_core::asking::prompt::role::{CompanionFiles, RoleFrame};
+use ralph_core::asking::prompt::task::{TaskParts, render_implement};
+use ralph_core::memory::handoff_reading as read;
+use ralph_core::tasks::skill::SHIPPED;
+use ralph_model::agent::{AgentChoice, AgentKind};
+use ralph_model::context::ContextPlan;
+use ralph_model::handoff::Handoff;
+use ralph_model::ids::{IterationNumber, TaskId};
+use ralph_model::memory::{ActiveConstraint, FileKnowledge, LibraryDocs, Memory};
+use ralph_model::recipe::{Recipe, TaskWork, Work};
+use ralph_model::task::Task;
+use ralph_model::units::Tokens;
 use ralph_testkit::measure::{calculate_ratio, measure_alternating, to_milliseconds};
 use serde_json::json;
 

@@ -11,12 +11,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use ralph_core::event::{Checkpoint, TreeId};
-use ralph_core::ids::{IterationNumber, RunId};
-use ralph_core::ports::{CheckpointDepth, IterationMark, Vcs as _};
+use ralph_core::ports::{CheckpointDepth, Vcs as _};
 use ralph_io::git::{GitRepository, GitVcs, RepositoryDiscovery};
 use ralph_io::process::Watch;
 use ralph_io::store::ProjectLayout;
+use ralph_model::ids::{IterationNumber, RunId};
+use ralph_model::run::IterationMark;
+use ralph_model::worktree::{Checkpoint, TreeId};
 use ralph_testkit::measure::{Times, calculate_ratio, measure_time};
 
 /// Files per directory, as in a large project.

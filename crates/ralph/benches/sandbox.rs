@@ -11,8 +11,8 @@ mod cells;
 
 use std::time::Duration;
 
-use ralph_core::sandbox::Backend;
 use ralph_io::sandbox::Launcher;
+use ralph_model::sandbox::Backend;
 use ralph_testkit::measure::{Times, measure_time, to_milliseconds};
 use ralph_testkit::sealed::Sealed;
 

@@ -17,23 +17,21 @@ mod slow;
 mod typed;
 
 use std::hint::black_box;
-use std::io;
 use std::process::Command;
-use std::thread;
 use std::time::Duration;
-
-use ralph_core::ports::Ui;
-use ralph_core::recipe::AgentKind;
-use ralph_core::units::Timestamp;
-use ralph_io::mask::Masker;
-use ralph_testkit::measure::{measure_time, read_peak_memory};
-use ralph_ui::style::{Color, Marks, Motion, Style, Timestamps};
-use ralph_ui::time::WallClock;
-use ralph_ui::tui::{FullScreen, FullScreenSetup, ScreenLink};
-use ralph_ui::view::{AgentStream, TerminalView, Verbosity, ViewOptions};
-use serde_json::Value;
+use std::{io, thread};
 
 use listening::{CHUNK, listen, listen_through, rounds};
+use ralph_core::ports::Ui;
+use ralph_io::mask::Masker;
+use ralph_model::agent::AgentKind;
+use ralph_model::units::Timestamp;
+use ralph_testkit::measure::{measure_time, read_peak_memory};
+use ralph_ui::style::{Color, Marks, Style};
+use ralph_ui::time::WallClock;
+use ralph_ui::tui::{FullScreen, FullScreenSetup, ScreenLink};
+use ralph_ui::view::{TerminalView, Verbosity, ViewOptions};
+use serde_json::Value;
 use slow::Pace;
 
 /// How often each is measured.
@@ -165,14 +163,14 @@ fn options() -> ViewOptions {
         style: Style {
             color: Color::Ansi,
             marks: Marks::Emoji,
-            motion: Motion::Appends,
-            timestamps: Timestamps::Hidden,
+            rewrites: false,
+            timestamps: false,
             max_output_lines: 5,
             max_output_chars: 120,
             width: 100,
         },
         verbosity: Verbosity::Normal,
-        agent_stream: AgentStream::Shown,
+        shows_agent: true,
         clock: WallClock::for_system(|| Timestamp(0)),
     }
 }

@@ -8,10 +8,12 @@
 use std::hint::black_box;
 use std::path::Path;
 
-use ralph_core::ids::TaskId;
-use ralph_core::review::ReviewPolicy;
-use ralph_core::task::{RetryPolicy, TaskChange, TaskStatus};
+use ralph_core::tasks::next_work::{RetryPolicy, choose_next_work, find_blockages};
+use ralph_core::tasks::validation::validate_list;
 use ralph_io::formats::TaskFile;
+use ralph_model::ids::TaskId;
+use ralph_model::review::ReviewPolicy;
+use ralph_model::task::{TaskChange, TaskStatus};
 use ralph_testkit::measure::{measure_repeated, to_milliseconds};
 use serde_json::{Value, json};
 
@@ -25,13 +27,13 @@ fn main() {
     let review = ReviewPolicy::Fresh { cap: 5 };
     println!("{TASKS} tasks, {} KiB", text.len() / 1024);
     report("choose the next", || {
-        black_box(list.choose_next(review, RetryPolicy::Never));
+        black_box(choose_next_work(&list, review, RetryPolicy::Never));
     });
     report("what blocks what", || {
-        black_box(list.find_blockages());
+        black_box(find_blockages(&list));
     });
     report("check the list", || {
-        black_box(list.validate());
+        black_box(validate_list(&list));
     });
     report("read the text", || {
         black_box(read());

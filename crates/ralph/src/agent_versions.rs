@@ -6,9 +6,10 @@
 use std::path::PathBuf;
 
 use ralph_agents as agents;
-use ralph_core::recipe::{AgentChoice, AgentKind, AgentOrigin, CommitPolicy, Recipe};
 use ralph_io::process::Watch;
 use ralph_io::versions::{ProgramContext, Versions, find_cache_directory};
+use ralph_model::agent::{AgentChoice, AgentKind, AgentOrigin};
+use ralph_model::recipe::{CommitPolicy, Recipe};
 
 use crate::project::Project;
 

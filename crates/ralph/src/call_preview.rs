@@ -2,21 +2,21 @@
 //!
 //! The command lines come from the same adapters that a run uses. Not here: starting a process.
 
-use ralph_core::event::Purpose;
-use ralph_core::ids::{AskNumber, IterationNumber, Role, RunId};
 use ralph_core::ports::{Agent as _, AgentRequest};
-use ralph_core::recipe::{AgentChoice, RunLimits};
-use ralph_io::agent_runner::{AgentRunner, HookWarning};
+use ralph_io::agent_runner::AgentRunner;
 use ralph_io::mask::Masker;
 use ralph_io::process::Watch;
 use ralph_io::store::RunDir;
+use ralph_model::agent::AgentChoice;
+use ralph_model::event::Purpose;
+use ralph_model::ids::{AskNumber, IterationNumber, Role, RunId};
+use ralph_model::recipe::RunLimits;
 
 use crate::cli_error::CliError;
 use crate::isolation::find_wanted_sandbox_kind;
-use crate::plugin;
 use crate::project::Project;
-use crate::recipe;
 use crate::settings::LoadedSettings;
+use crate::{plugin, recipe};
 
 /// Builds the command lines of agent calls for a project, without starting any.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ impl CallPreview {
             self_exe,
             zone: jiff::tz::TimeZone::system(),
             plugin: project.find_state_root(loaded).ok().map(|root| plugin::for_runs(&root)),
-            hooks: HookWarning::Pending,
+            has_warned_of_hooks: false,
             masker: Masker::default(),
             confined: None,
             walls: find_wanted_sandbox_kind(&recipe::build_sandbox_policy(loaded)),

@@ -19,8 +19,9 @@ mod tui;
 use std::path::{Path, PathBuf};
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
-use ralph_core::prompt::role::RolePrompt;
-use ralph_core::prompt::run::RunPrompt;
+use ralph_core::asking::prompt::role::RolePrompt;
+use ralph_core::asking::prompt::run::find_run_template;
+use ralph_model::recipe::RunPrompt;
 
 pub(crate) use clean::CleanArgs;
 pub(crate) use context::ContextArgs;
@@ -350,9 +351,9 @@ impl PromptName {
             Self::Review => RolePrompt::Review.template(),
             Self::Quality => RolePrompt::Quality.template(),
             Self::Compact => RolePrompt::Compact.template(),
-            Self::PlanTasks => RunPrompt::PlanTasks.template(),
-            Self::PlanSpecs => RunPrompt::PlanSpecs.template(),
-            Self::Build => RunPrompt::Build.template(),
+            Self::PlanTasks => find_run_template(RunPrompt::PlanTasks),
+            Self::PlanSpecs => find_run_template(RunPrompt::PlanSpecs),
+            Self::Build => find_run_template(RunPrompt::Build),
         }
     }
 }

@@ -4,10 +4,10 @@
 
 use std::error::Error;
 
-use ralph_core::engine::EngineError;
-use ralph_core::event::CheckedOut;
-use ralph_core::outcome::ExitStatus;
-use ralph_io::store::layout::LayoutError;
+use ralph_core::ports::VcsError;
+use ralph_core::run_loop::engine::EngineError;
+use ralph_model::outcome::ExitStatus;
+use ralph_model::worktree::CheckedOut;
 use ralph_ui::error_report::ErrorReport;
 
 use crate::shell_quote::quote_for_shell;
@@ -39,32 +39,22 @@ impl CliError {
         Self { message, causes, hints, status }
     }
 
+    /// Builds it from an error about bad settings, arguments or input files.
+    pub(crate) fn from_input_error(error: impl Error) -> Self {
+        Self::from_error(ExitStatus::BadInput, &error)
+    }
+
+    /// Builds it from an error of git.
+    pub(crate) fn from_git_error(error: VcsError) -> Self {
+        Self::new(ExitStatus::GitFailed, error.message)
+    }
+
     /// Adds a hint.
     #[must_use]
     pub(crate) fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.hints.push(hint.into());
         self
     }
-}
-
-/// Exit code of an incomplete run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum IncompleteExit {
-    /// 1.
-    Fails,
-    /// 0 (`--allow-incomplete`).
-    Succeeds,
-}
-
-impl From<bool> for IncompleteExit {
-    fn from(allow_incomplete: bool) -> Self {
-        if allow_incomplete { Self::Succeeds } else { Self::Fails }
-    }
-}
-
-/// Returns the error for a state or project directory that cannot be used.
-pub(crate) fn to_layout_error(error: &LayoutError) -> CliError {
-    CliError::from_error(ExitStatus::BadInput, error)
 }
 
 /// Returns the error for a run that cannot continue.

@@ -7,16 +7,15 @@
 use std::fs;
 use std::time::Duration;
 
-use ralph_core::event::{CheckedOut, Checkpoint, EndSnapshot, Event, Landed, Recorded};
-use ralph_core::outcome::{ExitStatus, Outcome};
-use ralph_core::ports::VcsError;
-use ralph_core::run::RunState;
-use ralph_io::clock;
+use ralph_core::run_loop::fold::apply_event;
 use ralph_io::git::{GitRepository, GitVcs};
 use ralph_io::process::Watch;
-use ralph_io::sandbox;
-
 use ralph_io::store::{self, Journal, ProjectLayout, RunDir, RunLock, journal, runs};
+use ralph_io::{clock, sandbox};
+use ralph_model::event::{Event, Recorded};
+use ralph_model::outcome::Outcome;
+use ralph_model::run::RunState;
+use ralph_model::worktree::{CheckedOut, Checkpoint, EndSnapshot, Landed};
 
 use crate::cli_error::CliError;
 use crate::project::Project;
@@ -53,11 +52,11 @@ pub(crate) fn repair_after_crash(
         facts.extend(find_pending_commit(repository.clone(), &layout, &mut state)?);
         left = find_left_repository_state(&repository, &files, &state)?;
     }
-    let restored = store::repair_after_crash(&layout, &state)
-        .map_err(|error| CliError::from_error(ExitStatus::BadInput, &error))?;
+    let restored =
+        store::repair_after_crash(&layout, &state).map_err(CliError::from_input_error)?;
     let plan = store::plan::repair_after_crash(&layout, &state)
         .transpose()
-        .map_err(|error| CliError::from_error(ExitStatus::BadInput, &error))?;
+        .map_err(CliError::from_input_error)?;
     // The task file, if there is one, is in sync now.
     let left =
         Some(Box::new(EndSnapshot { repository: left, task_file_in_sync: state.tasks.is_some() }));
@@ -100,8 +99,9 @@ pub(crate) fn find_checkout_change(
     if !state.recipe.landing.is_history_owned_by_ralph() {
         return Ok(None);
     }
-    let moved =
-        repository.find_checkout_since(last_write + AGENT_EXIT_DEADLINE).map_err(to_git_failure)?;
+    let moved = repository
+        .find_checkout_since(last_write + AGENT_EXIT_DEADLINE)
+        .map_err(CliError::from_git_error)?;
     Ok(moved.and_then(|(before, now)| {
         let left = CheckedOut { head: before.or(head.clone()), branch: branch.clone() };
         (left != now).then_some(CheckoutChange { left, now })
@@ -126,13 +126,9 @@ fn find_left_repository_state(
     }
     let CheckedOut { head, branch } = match find_checkout_change(repository, files, state)? {
         Some(moved) => moved.left,
-        None => repository.checked_out().map_err(to_git_failure)?,
+        None => repository.checked_out().map_err(CliError::from_git_error)?,
     };
     Ok(Some(Checkpoint::Git { head, branch, tree: None }))
-}
-
-fn to_git_failure(error: VcsError) -> CliError {
-    CliError::new(ExitStatus::GitFailed, error.message)
 }
 
 /// Asks git whether the commit in progress was made, and applies it to the state.
@@ -143,12 +139,12 @@ fn find_pending_commit(
 ) -> Result<Option<Recorded>, CliError> {
     let Some(mark) = state.pending_commit() else { return Ok(None) };
     let mut git = GitVcs::new(repository, layout.run_dir(&state.run).path());
-    let found = git.finish_commit(&mark).map_err(to_git_failure)?;
+    let found = git.finish_commit(&mark).map_err(CliError::from_git_error)?;
     let Some((commit, subject)) = found else { return Ok(None) };
     let fact =
         build_next_record(state, Event::Landed { landed: Landed::Committed { commit, subject } });
     // An event that does not fit is left for `ralph resume` to handle.
-    Ok(state.apply_event(&fact).is_ok().then_some(fact))
+    Ok(apply_event(state, &fact).is_ok().then_some(fact))
 }
 
 fn build_next_record(state: &RunState, event: Event) -> Recorded {

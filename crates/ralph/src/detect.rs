@@ -9,10 +9,11 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use ralph_agents as agents;
-use ralph_core::project_detection::{self, ProjectCheck, ProjectFiles, READ_FILES};
-use ralph_core::version::Version;
+use ralph_core::project::detection as project_detection;
+use ralph_core::project::detection::{ProjectCheck, ProjectFiles, READ_FILES};
 use ralph_io::process::Watch;
 use ralph_io::versions::{ProgramContext, Versions, find_cache_directory};
+use ralph_model::version::Version;
 
 use crate::project::Project;
 

@@ -8,8 +8,10 @@ use ralph_io::clock;
 use ralph_io::formats::TaskFile;
 use ralph_io::store::files::read_prompt;
 
-pub(crate) use ralph_core::prompt::role::{PRD, PROJECT_PROMPT as PROMPT};
-use ralph_core::recipe::PROGRESS;
+use crate::templates::PRD;
+
+pub(crate) use ralph_core::asking::prompt::role::PROJECT_PROMPT as PROMPT;
+use ralph_model::recipe::PROGRESS;
 
 use crate::cli_error::CliError;
 use crate::project::Project;

@@ -7,10 +7,10 @@ use std::os::fd::AsFd;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use ralph_core::control::ControlRequest;
 use ralph_io::control;
 use ralph_io::process::{Halt, Watch};
 use ralph_io::terminal::{Console, KeyWait};
+use ralph_model::control::ControlRequest;
 use ralph_ui::tui::{Device, ENTER, KeyRead, LEAVE, ScreenLink, SendRequest};
 
 /// How long Ctrl-Z waits for a terminal that hangs.

@@ -2,15 +2,15 @@
 //!
 //! Run by the tests below. Not here: the targets of public parsers, which are in the test kit.
 
-use ralph_core::units::Millis;
+use ralph_model::units::Millis;
+use ralph_testkit::fuzzing::{
+    FuzzForm, FuzzTarget, check_mutations, check_repetitions, check_seeds, in_file,
+};
 
 use crate::commands;
 use crate::settings::types::quantity::{DurationSetting, SizeSetting};
 use crate::settings::{
     FileAuthor, LoadedSettings, Settings, SettingsFile, SettingsSources, load_settings,
-};
-use ralph_testkit::fuzzing::{
-    FuzzForm, FuzzTarget, check_mutations, check_repetitions, check_seeds, in_file,
 };
 
 const TARGETS: &[FuzzTarget] = &[

@@ -4,14 +4,13 @@
 //! what follows from a change.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::env;
-use std::fs;
 use std::path::{Component, Path, PathBuf};
+use std::{env, fs};
 
-use ralph_core::glob::Pattern;
-use ralph_core::guard::{ScriptLocation, ShellState, find_scripts};
+use ralph_guard::{ScriptLocation, ShellState, find_scripts};
 use ralph_io::bounded_read;
 use ralph_io::process::Watch;
+use ralph_model::glob::Pattern;
 
 use crate::project::Project;
 

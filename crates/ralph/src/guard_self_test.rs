@@ -5,14 +5,15 @@
 use std::ffi::OsString;
 
 use ralph_agents as agents;
-use ralph_core::hook_state::HookState;
-use ralph_core::ids::RunId;
-use ralph_core::outcome::ExitStatus;
-use ralph_core::recipe::{AgentChoice, Recipe};
 use ralph_io::clock;
 use ralph_io::hooks::guard_self_test;
 use ralph_io::process::RUN_ID_VARIABLE;
 use ralph_io::store::active::{self, ACTIVE_VARIABLE};
+use ralph_model::agent::AgentChoice;
+use ralph_model::hook_state::HookState;
+use ralph_model::ids::RunId;
+use ralph_model::outcome::ExitStatus;
+use ralph_model::recipe::Recipe;
 
 use crate::cli_error::CliError;
 use crate::plugin;

@@ -4,14 +4,14 @@
 //! Not here: agents, and how findings look.
 
 use ralph_agents as agents;
-use ralph_core::recipe::AgentChoice;
-use ralph_core::version::Version;
 use ralph_io::git::RepositoryDiscovery;
 use ralph_io::process::Watch;
 use ralph_io::sleep_inhibitor::SleepInhibitor;
 use ralph_io::store::layout::check_writable;
 use ralph_io::store::{cleanup, runs};
 use ralph_io::versions::{ProgramContext, Versions};
+use ralph_model::agent::AgentChoice;
+use ralph_model::version::Version;
 use ralph_ui::doctor_report::{Detail, DoctorFinding, Health};
 use ralph_ui::size::ByteSize;
 use serde_json::{Value, json};

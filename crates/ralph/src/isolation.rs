@@ -6,30 +6,30 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use ralph_agents::{self as agents, OuterSandbox};
-use ralph_core::glob::Pattern;
-use ralph_core::outcome::ExitStatus;
-use ralph_core::recipe::{AgentKind, Recipe};
 use ralph_core::sandbox::allowlist::{NetworkAllowlist, NetworkSettingError};
 use ralph_core::sandbox::hosts::format_url_pattern;
-use ralph_core::sandbox::{
-    Backend, GateCredentials, GitAccess, NetworkMode, RequestedBackend, SandboxPolicy,
-};
 use ralph_io::agent_state;
 use ralph_io::environment::{self, SandboxChild, Variables};
 use ralph_io::git::{GitRepository, find_framework_store};
 use ralph_io::process::{DiskLimit, Watch};
 use ralph_io::sandbox::proxy::{Handover, Proxy, ProxyService};
-use ralph_io::sandbox::sbx;
 use ralph_io::sandbox::{
     BackendConfig, ChosenBackend, DetectionContext, HandedFiles, Launcher, NoBackendError,
     ProcessCounting, ProgramSource, ProxyEndpoint, ResourceLimits, SandboxLauncher, SandboxPaths,
-    SandboxedProcess, SpecError, VmSetupError, choose_backend, detect_backend,
+    SandboxedProcess, SpecError, VmSetupError, choose_backend, detect_backend, sbx,
 };
 use ralph_io::sandboxed_call::AgentSandbox;
+use ralph_model::agent::AgentKind;
+use ralph_model::glob::Pattern;
+use ralph_model::outcome::ExitStatus;
+use ralph_model::recipe::Recipe;
+use ralph_model::sandbox::{
+    Backend, GateCredentials, GitAccess, NetworkMode, RequestedBackend, SandboxPolicy,
+};
 
 use crate::cli_error::CliError;
 use crate::memory_setup::MEMORY_FILE;
-use crate::project::Project;
+use crate::project::{Project, find_own_executable};
 
 /// The paths, environment and signals that a sandbox is built from.
 pub(crate) struct SandboxContext<'a> {
@@ -155,14 +155,8 @@ impl RunIsolation {
                 }
             }
         }
-        match backend {
-            Backend::Sbx => warnings.push(WHOLE_PROJECT_SHARED.to_owned()),
-            Backend::Native
-            | Backend::Bwrap
-            | Backend::Container
-            | Backend::Landlock
-            | Backend::Guard
-            | Backend::None => {}
+        if backend == Backend::Sbx {
+            warnings.push(WHOLE_PROJECT_SHARED.to_owned());
         }
         Ok(Self {
             backend,
@@ -492,13 +486,6 @@ fn build_sandbox_paths(
             repository.config_files().into_iter().chain(hooks).collect()
         }),
         opened,
-    })
-}
-
-fn find_own_executable() -> Result<PathBuf, CliError> {
-    std::env::current_exe().map_err(|error| {
-        let message = format!("cannot find ralph's own executable: {error}");
-        CliError::new(ExitStatus::Incomplete, message)
     })
 }
 

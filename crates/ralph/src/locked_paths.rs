@@ -4,16 +4,16 @@
 
 use std::collections::BTreeSet;
 
-use ralph_core::gate::GateCheck;
-use ralph_core::glob::Pattern;
-use ralph_core::guard::normalize_lexically;
-use ralph_core::prompt::role::{PRD, PROJECT_PROMPT, RolePrompt};
-use ralph_core::prompt::run::RunPrompt;
-use ralph_core::recipe::Recipe;
+use ralph_core::asking::prompt::role::{PROJECT_PROMPT, RolePrompt};
+use ralph_guard::normalize_lexically;
+use ralph_model::gate::GateCheck;
+use ralph_model::glob::Pattern;
+use ralph_model::recipe::{Recipe, RunPrompt};
 
 use crate::gate_scripts;
 use crate::project::Project;
 use crate::settings::LoadedSettings;
+use crate::templates::PRD;
 
 impl Project {
     /// Protects the settings themselves, the scripts that gates run, and the files with the agents'

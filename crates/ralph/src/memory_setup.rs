@@ -5,17 +5,19 @@
 
 use std::path::Path;
 
-use ralph_core::capability::McpServers;
-use ralph_core::ids::{Role, RunId};
-use ralph_core::memory::{self, Documentation, Memory};
-use ralph_core::outcome::ExitStatus;
-use ralph_core::recipe::{AgentChoice, Recipe};
+use ralph_core::memory;
 use ralph_io::atomic_file;
 use ralph_io::store::{ProjectLayout, RunDir, journal, runs};
+use ralph_model::agent::AgentChoice;
+use ralph_model::capability::McpServers;
+use ralph_model::ids::{Role, RunId};
+use ralph_model::memory::{Documentation, Memory};
+use ralph_model::outcome::ExitStatus;
+use ralph_model::recipe::Recipe;
 use serde_json::{Map, Value, json};
 
 use crate::cli_error::CliError;
-use crate::project::Project;
+use crate::project::{Project, find_own_executable};
 
 /// Path of the knowledge graph, relative to the project directory.
 pub(crate) const MEMORY_FILE: &str = ".ralph/memory.jsonl";
@@ -83,10 +85,7 @@ fn uses_own_servers(agent: &AgentChoice, files: &Path) -> bool {
 
 /// Returns the MCP server entry that serves this project's knowledge graph with this binary.
 fn build_own_server(project: &Path) -> Result<Value, CliError> {
-    let exe = std::env::current_exe().map_err(|error| {
-        let message = format!("cannot find ralph's own executable: {error}");
-        CliError::new(ExitStatus::Incomplete, message)
-    })?;
+    let exe = find_own_executable()?;
     let file = project.join(MEMORY_FILE);
     let args = ["mcp", "memory", "--file"].map(str::to_owned).into_iter();
     let args: Vec<String> = args.chain([file.to_string_lossy().into_owned()]).collect();

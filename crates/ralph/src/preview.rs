@@ -3,32 +3,37 @@
 //! The prompt is built from the state of a run by the same functions that a run uses. Before the
 //! first run that is the state of a run which has only read its list. Not here: how it is shown.
 
-use ralph_core::capability::Support;
-use ralph_core::context::SectionCost;
-use ralph_core::event::{Checkpoint, Event, JOURNAL_VERSION, Recorded, TreeId};
-use ralph_core::handoff::{Handoff, read};
-use ralph_core::ids::{IterationNumber, Role, RunId};
-use ralph_core::memory::{self, CompactionTrigger, SinceCompaction};
-use ralph_core::ports::{AgentRequest, PromptError, Vcs};
-use ralph_core::prompt::attempt::{self as attempt_prompt, GatheredInputs};
-use ralph_core::prompt::compact::{self, CompactParts};
-use ralph_core::prompt::list_ownership::ListOwnership;
-use ralph_core::prompt::role::{CompanionFiles, RenderedPrompt, RoleFrame, RolePrompt};
-use ralph_core::prompt::run::RunFrame;
-use ralph_core::prompt::task::{self as task_prompt, ReviewParts};
-use ralph_core::prompt::{self, PromptParts};
-use ralph_core::recipe::{
-    AgentChoice, PROGRESS, PromptSource, Recipe, TaskWork, TemplatePlace, Work,
+use ralph_core::answers::structured_output::Schema;
+use ralph_core::asking::prompt::attempt::GatheredInputs;
+use ralph_core::asking::prompt::compact::{self, CompactParts};
+use ralph_core::asking::prompt::list_ownership::ListOwnership;
+use ralph_core::asking::prompt::role::{CompanionFiles, RenderedPrompt, RoleFrame, RolePrompt};
+use ralph_core::asking::prompt::run::{RunFrame, find_run_template};
+use ralph_core::asking::prompt::task::ReviewParts;
+use ralph_core::asking::prompt::{
+    self, PromptError, PromptParts, attempt as attempt_prompt, task as task_prompt,
 };
-use ralph_core::run::{PromptSize, RunState};
-use ralph_core::structured_output::Schema;
-use ralph_core::task::{Task, TaskList};
-use ralph_core::task_state::WorkChoice;
-use ralph_core::units::{Millis, Tokens};
-use ralph_core::{attempt, review, skill};
+use ralph_core::checking::review;
+use ralph_core::memory::{self, handoff_reading as read};
+use ralph_core::ports::{AgentRequest, Vcs};
+use ralph_core::run_loop::fold::fold_events;
+use ralph_core::tasks::next_work::{WorkChoice, choose_work, compaction_due, compaction_trigger};
+use ralph_core::tasks::{attempt, skill};
 use ralph_io::clock;
 use ralph_io::store::files::read_prompt;
 use ralph_io::store::{prompts, read_project_excerpt};
+use ralph_model::agent::AgentChoice;
+use ralph_model::capability::Support;
+use ralph_model::context::SectionCost;
+use ralph_model::event::{Event, JOURNAL_VERSION, Recorded};
+use ralph_model::handoff::Handoff;
+use ralph_model::ids::{IterationNumber, Role, RunId};
+use ralph_model::memory::{CompactionTrigger, SinceCompaction};
+use ralph_model::recipe::{PROGRESS, PromptSource, Recipe, TaskWork, TemplatePlace, Work};
+use ralph_model::run::{PromptSize, RunState};
+use ralph_model::task::{Task, TaskList};
+use ralph_model::units::{Millis, Tokens};
+use ralph_model::worktree::{Checkpoint, TreeId};
 
 use crate::call_preview;
 use crate::cli_error::CliError;
@@ -88,7 +93,7 @@ pub(crate) fn build_first_state(
         .zip(std::iter::once(started).chain(read))
         .map(|(seq, event)| recorded(seq, event))
         .collect();
-    RunState::fold(&events).expect("a run may begin and read its list")
+    fold_events(&events).expect("a run may begin and read its list")
 }
 
 /// Returns the next agent call of a run in this state.
@@ -117,10 +122,10 @@ pub(crate) fn preview_compaction(
 ) -> Result<Option<CompactionPreview>, CliError> {
     let is_due = match &state.current {
         Some(current) => current.role == Role::Compact,
-        None => state.compaction_due().is_some(),
+        None => compaction_due(&state).is_some(),
     };
     let Some(work) = state.recipe.task_work().filter(|_| is_due) else { return Ok(None) };
-    let trigger = state.compaction_trigger();
+    let trigger = compaction_trigger(&state);
     // The state afterwards counts it as done, and holds at least what is carried over by rule.
     let number = find_current_iteration(state);
     let mut after = state.clone();
@@ -184,7 +189,7 @@ fn choose_next_work(state: &RunState, work: &TaskWork) -> Option<(Role, Task)> {
     if open.is_some() {
         return open;
     }
-    match board.next_work(work) {
+    match choose_work(&board, work) {
         WorkChoice::Next(next) => next.role_and_task().map(|(role, task)| (role, task.clone())),
         WorkChoice::OnlyDone | WorkChoice::OnlyWaits(_) | WorkChoice::OnlyFailed => {
             Some((Role::Implement, board.list.find_task(only?)?.clone()))
@@ -225,7 +230,7 @@ fn render_prompt(
         TemplatePlace::File(path) => (read(path)?, None),
         TemplatePlace::Named(prompt) => {
             let own = places.loaded.settings.prompts_dir.as_ref();
-            let ours = || prompt.template().to_owned();
+            let ours = || find_run_template(*prompt).to_owned();
             match prompts::read_template(&places.project.directory, own, prompt.name()) {
                 Ok(text) => (text.unwrap_or_else(ours), None),
                 Err(error) => (ours(), Some(error.message)),

@@ -2,25 +2,25 @@
 //!
 //! Not here: the repository, and anything that changes a file.
 
-use std::env;
 use std::ffi::OsString;
-use std::fs;
 use std::path::{Path, PathBuf};
+use std::{env, fs};
 
 use ralph_agents as agents;
-use ralph_core::child::NotStarted;
-use ralph_core::gate::GateCheck;
-use ralph_core::outcome::ExitStatus;
 use ralph_core::ports::VcsError;
-use ralph_core::recipe::{AgentChoice, AgentOrigin, Recipe};
 use ralph_io::git::{GitRepository, RepositoryDiscovery};
 use ralph_io::process::{self, ProcessLimits, Spawn, StdinSource, Watch};
 use ralph_io::store::RunLock;
 use ralph_io::store::files::read_prompt;
 use ralph_io::store::layout::{self, ProjectLayout};
+use ralph_model::agent::{AgentChoice, AgentOrigin};
+use ralph_model::child::NotStarted;
+use ralph_model::gate::GateCheck;
+use ralph_model::outcome::ExitStatus;
+use ralph_model::recipe::Recipe;
 
 use crate::cli::CommonArgs;
-use crate::cli_error::{CliError, to_layout_error};
+use crate::cli_error::CliError;
 use crate::settings::{
     self, FlagSetting, LoadedSettings, LocalSettings, Loosening, SettingsPaths, SettingsSources,
 };
@@ -337,7 +337,7 @@ impl Project {
         match self.discover_repository(watch) {
             Ok(RepositoryDiscovery::Repository(repository)) => Ok(Some(*repository)),
             Ok(RepositoryDiscovery::NotFound | RepositoryDiscovery::NoGit) => Ok(None),
-            Err(error) => Err(CliError::new(ExitStatus::GitFailed, error.message)),
+            Err(error) => Err(CliError::from_git_error(error)),
         }
     }
 
@@ -363,14 +363,14 @@ impl Project {
     ) -> Result<ProjectLayout, CliError> {
         let top = repository.map_or(self.directory.as_path(), GitRepository::top);
         ProjectLayout::for_project(&self.directory, top, &self.find_state_root(loaded)?)
-            .map_err(|error| to_layout_error(&error))
+            .map_err(CliError::from_input_error)
     }
 
     /// Returns the directory that holds the state of all projects.
     pub(crate) fn find_state_root(&self, loaded: &LoadedSettings) -> Result<PathBuf, CliError> {
         let stated = loaded.settings.state_dir.as_ref().map(|path| self.directory.join(path));
         layout::find_state_root(stated.as_deref(), |name| env::var_os(name))
-            .map_err(|error| to_layout_error(&error))
+            .map_err(CliError::from_input_error)
     }
 }
 
@@ -392,6 +392,14 @@ const SHELL_WORDS: [&str; 46] = [
     "return", "set", "shift", "test", "then", "times", "trap", "true", "type", "ulimit", "umask",
     "unset", "until",
 ];
+
+/// Returns the path of this program.
+pub(crate) fn find_own_executable() -> Result<PathBuf, CliError> {
+    std::env::current_exe().map_err(|error| {
+        let message = format!("cannot find ralph's own executable: {error}");
+        CliError::new(ExitStatus::Incomplete, message)
+    })
+}
 
 /// Returns the program that a shell command starts with, if it is a plain name.
 fn find_plain_program(command: &str) -> Option<&str> {

@@ -9,26 +9,28 @@ mod specs;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use ralph_core::agent_output::UsageScope;
-use ralph_core::budget::Budget;
-use ralph_core::context::ContextPlan;
-use ralph_core::failure::{RateLimitAction, RateLimitPolicy, Retries};
-use ralph_core::gate::ValidationStrategy;
-use ralph_core::glob::Pattern;
-use ralph_core::ids::{Role, TaskId};
-use ralph_core::memory::{Documentation, MemoryPolicy};
-use ralph_core::prompt::run::RunPrompt;
-use ralph_core::recipe::{
-    AgentChoice, AgentKind, AgentOrigin, AgentOutput, BaselinePolicy, CommitPolicy, Completion,
-    FinishNote, IterationCount, LandingPolicy, OnFailure, PROGRESS, Permissions, PromptPlan,
-    PromptSource, Recipe, Retry, RunLimits, Scm, ScmTask, Selectors, TaskWork, Template,
-    TemplatePlace, Uncommitted, UsageSelectors, Work,
+use ralph_core::asking::prompt::run::describe_commits;
+use ralph_model::agent::{
+    AgentChoice, AgentKind, AgentOrigin, AgentOutput, Permissions, Selectors, UsageSelectors,
 };
-use ralph_core::review::ReviewPolicy;
-use ralph_core::sandbox::SandboxPolicy;
-use ralph_core::stuck::StuckPolicy;
-use ralph_core::task::{ListForm, ListOwner, TaskList};
-use ralph_core::units::{Millis, Tokens, UsdMicros};
+use ralph_model::agent_output::UsageScope;
+use ralph_model::budget::Budget;
+use ralph_model::context::ContextPlan;
+use ralph_model::failure::{RateLimitAction, RateLimitPolicy, Retries};
+use ralph_model::gate::ValidationStrategy;
+use ralph_model::glob::Pattern;
+use ralph_model::ids::{Role, TaskId};
+use ralph_model::memory::{Documentation, MemoryPolicy};
+use ralph_model::recipe::{
+    BaselinePolicy, CommitPolicy, Completion, FinishNote, IterationCount, LandingPolicy, OnFailure,
+    PROGRESS, PromptPlan, PromptSource, Recipe, Retry, RunLimits, RunPrompt, Scm, ScmTask,
+    TaskWork, Template, TemplatePlace, Uncommitted, Work,
+};
+use ralph_model::review::ReviewPolicy;
+use ralph_model::sandbox::SandboxPolicy;
+use ralph_model::stuck::StuckPolicy;
+use ralph_model::task::{ListForm, ListOwner, TaskList};
+use ralph_model::units::{Millis, Tokens, UsdMicros};
 
 use crate::cli_error::CliError;
 use crate::settings::types::{agent as agents_in, sections};
@@ -163,7 +165,7 @@ pub(crate) fn for_plan(
 ) -> Result<Recipe, CliError> {
     let prompt = RunPrompt::PlanTasks;
     let landing = build_landing_policy(&loaded.settings, sections::CommitSetting::Ralph);
-    values.insert("COMMITTING".to_owned(), prompt.describe_commits(&landing.commit, file));
+    values.insert("COMMITTING".to_owned(), describe_commits(prompt, &landing.commit, file));
     let template = Template { place: TemplatePlace::Named(prompt), values };
     let flow = WorkflowDefaults {
         workflow: "plan",

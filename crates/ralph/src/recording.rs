@@ -9,26 +9,23 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ralph_agents::{self as agents, Translator};
-use ralph_core::checklist::Checklist;
-use ralph_core::event::{Event, Recorded};
-use ralph_core::ids::{IterationNumber, RunId};
-use ralph_core::outcome::ExitStatus;
 use ralph_core::ports::AgentRequest;
-use ralph_core::run::RunState;
+use ralph_core::tasks::checklist::Checklist;
 use ralph_io::environment::Variables;
 use ralph_io::mask::Masker;
 use ralph_io::process::{OutputLine, OutputLines, StopStage, Watch};
-use ralph_io::store::plan;
 use ralph_io::store::raw::RawTail;
 use ralph_io::store::tail::JournalTail;
-use ralph_io::store::{ProjectLayout, RunDir, RunLock};
-use ralph_ui::tui::{self, CallOutput, Recording, ReplayKind, ScreenLink};
-use ralph_ui::view::{AgentStream, ViewOptions};
+use ralph_io::store::{ProjectLayout, RunDir, plan};
+use ralph_model::event::{Event, Recorded};
+use ralph_model::ids::{IterationNumber, RunId};
+use ralph_model::outcome::ExitStatus;
+use ralph_model::run::RunState;
+use ralph_ui::tui::{self, CallOutput, Recording, ReplaySource, ScreenLink};
+use ralph_ui::view::ViewOptions;
 
 use crate::cli_error::CliError;
-use crate::full_screen;
-use crate::screen;
-use crate::secrets;
+use crate::{full_screen, screen, secrets};
 
 /// Bytes read from a stream at once.
 const PIECE: usize = 64 * 1024;
@@ -36,31 +33,18 @@ const PIECE: usize = 64 * 1024;
 /// How long to wait for a terminal that hangs.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Whether an active run is followed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Follow {
-    Yes,
-    /// Show what exists so far, from the beginning.
-    No,
-}
-
 /// Shows a run until the user leaves the screen.
 pub(crate) fn show_run(
     layout: &ProjectLayout,
     run: &RunId,
     env: Variables,
     options: ViewOptions,
-    follow: Follow,
+    source: ReplaySource,
 ) -> Result<ExitStatus, CliError> {
     let device = full_screen::open_device(screen::open_stdout())
         .map_err(|why| CliError::for_input(format!("there can be no full screen here: {why}")))?;
     let files = layout.run_dir(run);
-    let tail = JournalTail::open(&files.journal_path())
-        .map_err(|error| CliError::from_error(ExitStatus::BadInput, &error))?;
-    let moment = match follow {
-        Follow::Yes if RunLock::find_holder(layout.state()).is_some() => ReplayKind::Active,
-        Follow::Yes | Follow::No => ReplayKind::Ended,
-    };
+    let tail = JournalTail::open(&files.journal_path()).map_err(CliError::from_input_error)?;
     let link = ScreenLink::default();
     let shown = link.clone();
     let watch = Watch::install(move |stage| match stage {
@@ -74,8 +58,8 @@ pub(crate) fn show_run(
     full_screen::leave_screen_while_stopped(&watch, &link, |_| {});
     let send = full_screen::request_sender(files.path());
     let kept = RecordedRun { tail, project: layout.project().to_owned(), env, files, call: None };
-    let options = ViewOptions { agent_stream: AgentStream::Shown, ..options };
-    tui::replay_run(device, &link, options, Box::new(kept), moment, send).map_err(|error| {
+    let options = ViewOptions { shows_agent: true, ..options };
+    tui::replay_run(device, &link, options, Box::new(kept), source, send).map_err(|error| {
         CliError::new(ExitStatus::Incomplete, format!("the terminal cannot be used: {error}"))
     })?;
     Ok(ExitStatus::Complete)
@@ -213,12 +197,12 @@ impl RecordedCall {
 
 #[cfg(test)]
 mod tests {
-    use ralph_core::agent_output::AgentEvent;
-    use ralph_core::event::Purpose;
-    use ralph_core::ids::{AskNumber, Role};
-    use ralph_core::recipe::{AgentChoice, AgentKind};
-    use ralph_core::units::Millis;
     use ralph_io::store::raw::RawWriter;
+    use ralph_model::agent::{AgentChoice, AgentKind};
+    use ralph_model::agent_output::AgentEvent;
+    use ralph_model::event::Purpose;
+    use ralph_model::ids::{AskNumber, Role};
+    use ralph_model::units::Millis;
 
     use super::*;
 

@@ -7,41 +7,39 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ralph_agents as agents;
-use ralph_core::engine::EngineError;
-use ralph_core::ids::{RunId, TaskId};
-use ralph_core::outcome::{ExitStatus, Outcome};
-use ralph_core::ports::{Ui, VcsError};
-use ralph_core::recipe::Recipe;
-use ralph_core::run::RunState;
-use ralph_core::units::Millis;
+use ralph_core::ports::Ui;
+use ralph_core::run_loop::engine::EngineError;
 use ralph_io::clock;
 use ralph_io::environment::Variables;
 use ralph_io::git::{GitRepository, GitVcs, RestoredChanges, TakenWork};
 use ralph_io::mask::{MaskWriter, Masker};
 use ralph_io::process::{StopStage, Watch};
 use ralph_io::sandbox::Launcher;
-use ralph_io::store::draft::{RunDraft, WithdrawResult};
+use ralph_io::store::draft::RunDraft;
 use ralph_io::store::layout::PROJECT_DIRECTORY;
 use ralph_io::store::{LockError, ProjectLayout, RunLock, files, runs};
+use ralph_model::ids::{RunId, TaskId};
+use ralph_model::outcome::{ExitStatus, Outcome};
+use ralph_model::recipe::Recipe;
+use ralph_model::run::RunState;
+use ralph_model::units::Millis;
 use ralph_ui::session::SessionLog;
 use ralph_ui::style::Style;
 use ralph_ui::time::WallClock;
 use ralph_ui::tui::{FullScreen, FullScreenSetup, ScreenLink, SideWriter};
-use ralph_ui::view::{AgentStream, Fanout, SHUTTING_DOWN, TerminalView, Verbosity, ViewOptions};
+use ralph_ui::view::{Fanout, SHUTTING_DOWN, TerminalView, Verbosity, ViewOptions};
 use ralph_ui::writer::NonBlocking;
 
 use crate::cli::CommonArgs;
-use crate::cli_error::to_layout_error;
-use crate::cli_error::{CliError, IncompleteExit, to_engine_error};
+use crate::cli_error::{CliError, to_engine_error};
 use crate::crash_recovery::{self, CheckoutChange};
 use crate::documents::{DIRECTORY, DOCUMENTS};
-use crate::full_screen;
 use crate::project::Project;
 use crate::recipe::{self, SPECS_DIR};
-use crate::recording;
 use crate::screen::{self, OutputStyle};
 use crate::settings::types::sections::LogLevelSetting;
 use crate::settings::{self, LoadedSettings};
+use crate::{full_screen, recording};
 
 /// How long ralph waits at the end for a terminal that has stopped reading.
 const FINAL_FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
@@ -97,7 +95,7 @@ pub(crate) struct RunContext {
     full_screen: ScreenLink,
     out: NonBlocking,
     repository: Option<GitRepository>,
-    agent_stream: AgentStream,
+    shows_agent: bool,
     /// Level of the log file in the project.
     log_level: LogLevelSetting,
     remarks: Vec<String>,
@@ -130,7 +128,7 @@ impl RunContext {
         });
         let repository = project.find_repository(&watch)?;
         let layout = project.find_layout_in(loaded, repository.as_ref())?;
-        layout.prepare_state().map_err(|error| to_layout_error(&error))?;
+        layout.prepare_state().map_err(CliError::from_input_error)?;
         let lock =
             RunLock::acquire(layout.state(), clock::now()).map_err(|error| match &error {
                 LockError::Busy(_) => CliError::new(ExitStatus::Busy, error.to_string()),
@@ -138,7 +136,7 @@ impl RunContext {
             })?;
         settings::record_local_settings(layout.project(), layout.state())
             .map_err(|error| cannot("write ralph's state", error))?;
-        layout.prepare_project().map_err(|error| to_layout_error(&error))?;
+        layout.prepare_project().map_err(CliError::from_input_error)?;
         let loading =
             loaded.files.iter().map(|path| format!("Loading settings from {}", path.display()));
         let merged = std::iter::once(format!("Settings: {}", loaded.masked_json()));
@@ -155,11 +153,7 @@ impl RunContext {
             full_screen,
             out,
             repository,
-            agent_stream: if settings.stream_agent_output {
-                AgentStream::Shown
-            } else {
-                AgentStream::Hidden
-            },
+            shows_agent: settings.stream_agent_output,
             log_level: settings.log.level,
             remarks: loading.chain(merged).collect(),
             _lock: lock,
@@ -224,8 +218,8 @@ impl RunContext {
             (Some(draft), Ok(_) | Err(_)) => draft,
         };
         match draft.restore_original() {
-            Ok(WithdrawResult::Unchanged) => {}
-            Ok(WithdrawResult::Restored) => self
+            Ok(false) => {}
+            Ok(true) => self
                 .out
                 .write_line("The task file is restored; `ralph resume` continues with the draft."),
             Err(error) => {
@@ -279,9 +273,9 @@ impl RunContext {
     /// missing. Checked before the first paid agent call.
     pub(crate) fn check_can_commit(&self, recipe: &Recipe) -> Result<(), CliError> {
         match &self.repository {
-            Some(repository) if recipe.commits_everything() => repository
-                .check_identity()
-                .map_err(|error| CliError::new(ExitStatus::GitFailed, error.message)),
+            Some(repository) if recipe.commits_everything() => {
+                repository.check_identity().map_err(CliError::from_git_error)
+            }
             Some(_) | None => Ok(()),
         }
     }
@@ -296,9 +290,7 @@ impl RunContext {
             (Some(repository), DirtyPlan::Refuse) if recipe.commits_everything() => repository,
             (Some(_) | None, _) => return Ok(()),
         };
-        let paths = repository
-            .list_dirty()
-            .map_err(|error| CliError::new(ExitStatus::GitFailed, error.message))?;
+        let paths = repository.list_dirty().map_err(CliError::from_git_error)?;
         if paths.is_empty() {
             return Ok(());
         }
@@ -322,10 +314,9 @@ impl RunContext {
     /// Stashes uncommitted changes if the user asked for it.
     pub(crate) fn set_aside(&self, run: &RunId, dirty: DirtyPlan) -> Result<(), CliError> {
         match (self.open_git(run, None), dirty) {
-            (Some(mut git), DirtyPlan::SetAside) => git
-                .set_aside(run)
-                .map(drop)
-                .map_err(|error| CliError::new(ExitStatus::GitFailed, error.message)),
+            (Some(mut git), DirtyPlan::SetAside) => {
+                git.set_aside(run).map(drop).map_err(CliError::from_git_error)
+            }
             (Some(_) | None, _) => Ok(()),
         }
     }
@@ -341,8 +332,7 @@ impl RunContext {
         else {
             return Ok(());
         };
-        let failed = |error: VcsError| CliError::new(ExitStatus::GitFailed, error.message);
-        let failure_branches = git.list_failure_branches(task).map_err(failed)?;
+        let failure_branches = git.list_failure_branches(task).map_err(CliError::from_git_error)?;
         let Some(newest) = failure_branches.first() else { return Ok(()) };
         let is_taken = match plan {
             FailureBranchPlan::Take => true,
@@ -353,7 +343,7 @@ impl RunContext {
             )),
         };
         if is_taken {
-            match git.merge_failure_branch(newest).map_err(failed)? {
+            match git.merge_failure_branch(newest).map_err(CliError::from_git_error)? {
                 TakenWork::Done => {}
                 TakenWork::Conflict { paths } => {
                     return Err(CliError::new(
@@ -368,7 +358,7 @@ impl RunContext {
                 }
             }
         }
-        for branch in git.archive_failure_branches(task).map_err(failed)? {
+        for branch in git.archive_failure_branches(task).map_err(CliError::from_git_error)? {
             self.out.write_line(&format!("The former work is on {branch}."));
         }
         Ok(())
@@ -405,9 +395,7 @@ impl RunContext {
         else {
             return Ok(Vec::new());
         };
-        let runs = repository
-            .runs_with_set_aside()
-            .map_err(|error| CliError::new(ExitStatus::GitFailed, error.message))?;
+        let runs = repository.runs_with_set_aside().map_err(CliError::from_git_error)?;
         if runs.is_empty() {
             return Ok(Vec::new());
         }
@@ -491,17 +479,17 @@ impl RunContext {
     pub(crate) fn build_views(
         &self,
         run: &RunId,
-        incomplete: IncompleteExit,
+        incomplete: ExitStatus,
         masker: &Masker,
     ) -> Fanout<'static> {
-        let options = |style: Style, verbosity, agent_stream| ViewOptions {
+        let options = |style: Style, verbosity, shows_agent| ViewOptions {
             style,
             verbosity,
-            agent_stream,
+            shows_agent,
             clock: WallClock::for_system(clock::now),
         };
         let style = self.screen.style.clone();
-        let options_here = options(style, self.screen.verbosity, self.agent_stream);
+        let options_here = options(style, self.screen.verbosity, self.shows_agent);
         let mut terminal =
             TerminalView::new(MaskWriter::new(masker, self.out.clone()), options_here.clone());
         for remark in &self.remarks {
@@ -516,17 +504,14 @@ impl RunContext {
                 LogLevelSetting::Info => Verbosity::Normal,
                 LogLevelSetting::Warn | LogLevelSetting::Error => Verbosity::Quiet,
             };
-            let options = options(style, verbosity, AgentStream::Hidden);
+            let options = options(style, verbosity, false);
             let log = MaskWriter::new(masker, log);
             views.push(Box::new(TerminalView::new(log, options)));
         }
         if let Ok(log) = files::open_session_log(&self.layout, clock::now()) {
             let log =
                 SessionLog::new(MaskWriter::new(masker, log), WallClock::for_system(clock::now));
-            views.push(Box::new(match incomplete {
-                IncompleteExit::Fails => log,
-                IncompleteExit::Succeeds => log.with_incomplete_allowed(),
-            }));
+            views.push(Box::new(log.with_incomplete_status(incomplete)));
         }
         Fanout::new(views)
     }

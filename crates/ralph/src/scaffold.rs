@@ -16,7 +16,6 @@ pub(crate) enum Existing {
     Keep,
     /// Rename it to `.bak`.
     BackUp,
-    /// Overwrite it.
     Replace,
 }
 

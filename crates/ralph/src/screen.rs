@@ -6,7 +6,7 @@ use std::env;
 use std::io::{self, Write as _};
 
 use ralph_ui::error_report::ErrorReport;
-use ralph_ui::style::{Sink, StreamEnvironment, Style, StyleChoice, StylePreferences, Timestamps};
+use ralph_ui::style::{Sink, StreamEnvironment, Style, StyleChoice, StylePreferences};
 use ralph_ui::view::Verbosity;
 
 use crate::cli::{ColorChoice, CommonArgs};
@@ -98,7 +98,7 @@ impl OutputStyle {
                 EmojiSetting::Always => StyleChoice::Always,
                 EmojiSetting::Never => StyleChoice::Never,
             },
-            timestamps: if ui.timestamps { Timestamps::Shown } else { Timestamps::Hidden },
+            timestamps: ui.timestamps,
             max_output_lines: ui.max_output_lines as usize,
             max_output_chars: ui.max_output_chars as usize,
         };

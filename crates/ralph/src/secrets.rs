@@ -5,10 +5,11 @@
 use std::ffi::OsString;
 
 use ralph_agents::detect_program_kind;
-use ralph_core::recipe::{AgentChoice, Recipe};
-use ralph_core::secret::{MASK, known_secrets};
+use ralph_core::checking::secret::{MASK, known_secrets};
 use ralph_io::agent_state;
 use ralph_io::mask::Masker;
+use ralph_model::agent::AgentChoice;
+use ralph_model::recipe::Recipe;
 
 use crate::cli_error::CliError;
 use crate::settings::types::Settings;

@@ -5,16 +5,9 @@
 
 use std::path::{Path, PathBuf};
 
-use ralph_core::engine::{Engine, EngineError, RunStart};
-use ralph_core::hook_state::HookState;
-use ralph_core::ids::RunId;
-use ralph_core::outcome::{ExitStatus, Outcome};
 use ralph_core::ports::{Ports, Ui, Vcs};
-use ralph_core::recipe::Recipe;
-use ralph_core::run::RunState;
-use ralph_core::sandbox::RequestedBackend;
-use ralph_core::units::Millis;
-use ralph_io::agent_runner::{AgentRunner, HookWarning};
+use ralph_core::run_loop::engine::{Engine, EngineError, RunStart};
+use ralph_io::agent_runner::AgentRunner;
 use ralph_io::clock;
 use ralph_io::control::Inbox;
 use ralph_io::gates::CommandGates;
@@ -27,20 +20,24 @@ use ralph_io::sleep_inhibitor::SleepInhibitor;
 use ralph_io::store::active::{self, ACTIVE_VARIABLE, WINDOW_VARIABLE};
 use ralph_io::store::draft::RunDraft;
 use ralph_io::store::{Journal, RunStore, journal, run_id};
+use ralph_model::hook_state::HookState;
+use ralph_model::ids::RunId;
+use ralph_model::outcome::{ExitStatus, Outcome};
+use ralph_model::recipe::Recipe;
+use ralph_model::run::RunState;
+use ralph_model::sandbox::RequestedBackend;
+use ralph_model::units::Millis;
 use ralph_ui::view::Fanout;
 
 use crate::agent_versions::{VersionSource, with_agent_versions};
 use crate::cli::CommonArgs;
-use crate::cli_error::{CliError, IncompleteExit, to_engine_error, to_layout_error};
-use crate::guard_self_test;
+use crate::cli_error::{CliError, to_engine_error};
 use crate::isolation::{self, RunIsolation, SandboxContext};
-use crate::memory_setup;
-use crate::plugin;
-use crate::project::Project;
+use crate::project::{Project, find_own_executable};
 use crate::run_context::{DirtyPlan, FormerAttempt, RunContext};
-use crate::secrets;
 use crate::settings::LoadedSettings;
 use crate::subscribers::{self, RunSubscribers};
+use crate::{guard_self_test, memory_setup, plugin, secrets};
 
 /// The version of this binary.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -50,7 +47,8 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 pub(crate) struct StartOptions {
     /// What to do with uncommitted changes if the run makes commits.
     pub(crate) dirty: DirtyPlan,
-    pub(crate) incomplete: IncompleteExit,
+    /// The exit status of a run whose work is not complete.
+    pub(crate) incomplete: ExitStatus,
     /// What to do with the failure branch of a task that is tried again.
     pub(crate) former_attempt: Option<FormerAttempt>,
 }
@@ -96,10 +94,9 @@ pub(crate) fn start_run(
     let ground = isolation::find_program_location(&chosen);
     let recipe = with_agent_versions(project, recipe, choose_version_source(ground, &context));
     guard_self_test::run(&context, &recipe)?;
-    let (run, files) = run_id::create_run(&context.layout, clock::now())
-        .map_err(|error| to_layout_error(&error))?;
-    let journal = Journal::create(&files.journal_path())
-        .map_err(|error| CliError::from_error(ExitStatus::BadInput, &error))?;
+    let (run, files) =
+        run_id::create_run(&context.layout, clock::now()).map_err(CliError::from_input_error)?;
+    let journal = Journal::create(&files.journal_path()).map_err(CliError::from_input_error)?;
     let recipe = memory_setup::with_memory(&context.layout, &run, recipe);
     let mut recipe = memory_setup::with_servers(project, &files, recipe)?;
     // A run that cannot be isolated has not begun: its files are removed.
@@ -143,10 +140,9 @@ pub(crate) fn resume_run(
     let plan = subscribers::SubscriberSettings::from_settings(&project.env, loaded)?;
     let mut context = RunContext::open(common, project, loaded)?;
     let path = context.layout.run_dir(run).journal_path();
-    let unreadable = |error| CliError::from_error(ExitStatus::BadInput, &error);
     // The journal is opened before it is read: opening drops a torn last line.
-    let journal = Journal::open_for_append(&path).map_err(unreadable)?;
-    let mut state = journal::fold_journal(&path).map_err(unreadable)?;
+    let journal = Journal::open_for_append(&path).map_err(CliError::from_input_error)?;
+    let mut state = journal::fold_journal(&path).map_err(CliError::from_input_error)?;
     secrets::restore_secrets(&mut state.recipe, &loaded.settings, &context.env)?;
     // A commit hook may have refused the message, so the user may have changed it.
     state.recipe.landing.commit_message.clone_from(&loaded.settings.commit_message);
@@ -158,10 +154,9 @@ pub(crate) fn resume_run(
         isolation::choose_recipe_backend(&site, wanted)?
     };
     let ground = isolation::find_program_location(&chosen);
-    match ground {
-        ProgramSource::Machine => project.check_agents_exist(wanted)?,
-        // The first call reports what is missing inside.
-        ProgramSource::Image => {}
+    // In an image, the first call reports what is missing inside.
+    if ground == ProgramSource::Machine {
+        project.check_agents_exist(wanted)?;
     }
     // The agents may have been updated since.
     let with_versions =
@@ -298,7 +293,7 @@ struct RunSetup {
     recipe: Recipe,
     isolation: RunIsolation,
     masker: Masker,
-    incomplete: IncompleteExit,
+    incomplete: ExitStatus,
     plan: subscribers::SubscriberSettings,
 }
 
@@ -308,14 +303,12 @@ fn drive_run(
     mut setup: RunSetup,
     engine: impl FnOnce(Ports<'_>, &RunSubscribers) -> Result<Outcome, EngineError>,
 ) -> Result<ExitStatus, CliError> {
-    let cannot = |what: &str, error: std::io::Error| {
-        CliError::new(ExitStatus::Incomplete, format!("cannot {what}: {error}"))
-    };
-    let self_exe =
-        std::env::current_exe().map_err(|error| cannot("find ralph's own executable", error))?;
+    let self_exe = find_own_executable()?;
     let run = setup.run.clone();
-    let warden = Warden::start(&self_exe, &["__warden"], &run.0)
-        .map_err(|error| cannot("start the warden process", error))?;
+    let warden = Warden::start(&self_exe, &["__warden"], &run.0).map_err(|error| {
+        let message = format!("cannot start the warden process: {error}");
+        CliError::new(ExitStatus::Incomplete, message)
+    })?;
     let awake =
         context.keeps_awake.then(|| SleepInhibitor::start(context.layout.project(), &context.env));
     let first = HookState::new(run.clone(), std::process::id(), clock::now());
@@ -329,10 +322,8 @@ fn drive_run(
     context.withdraw_draft(draft.as_ref(), &outcome);
     context.restore_set_aside(&run, &outcome);
     context.flush_terminal();
-    Ok(match (outcome?.exit_code(), incomplete) {
-        (ExitStatus::Incomplete, IncompleteExit::Succeeds) => ExitStatus::Complete,
-        (status, _) => status,
-    })
+    let status = outcome?.exit_code();
+    Ok(if status == ExitStatus::Incomplete { incomplete } else { status })
 }
 
 /// Builds the ports and runs the engine with them.
@@ -364,7 +355,7 @@ fn connect_ports(
         self_exe,
         zone: jiff::tz::TimeZone::system(),
         plugin: context.layout.state().parent().map(plugin::for_runs),
-        hooks: HookWarning::Pending,
+        has_warned_of_hooks: false,
         masker: masker.clone(),
         walls: isolation.sandbox_kind(),
         confined: isolation.build_agent_sandbox(context.layout.state()),

@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::Duration;
 
-use ralph_core::notification::NotificationPolicy;
 use ralph_core::ports::Ui;
-use ralph_core::run::RunState;
+use ralph_core::reporting::notification::NotificationPolicy;
+use ralph_core::run_loop::fold::{apply_event, start_state};
 use ralph_io::environment::Variables;
 use ralph_io::http::{HttpReach, PostTerms, Roots, SSL_CERT_FILE};
 use ralph_io::mask::Masker;
@@ -22,6 +22,7 @@ use ralph_io::notify::{
 use ralph_io::process::{StopStage, Watch};
 use ralph_io::store::{RunDir, journal};
 use ralph_io::telemetry::{Collector, Exporter};
+use ralph_model::run::RunState;
 use ralph_ui::writer::NonBlocking;
 
 use crate::cli_error::CliError;
@@ -215,14 +216,13 @@ impl RunSubscribers {
 pub(crate) enum ReplayError {
     /// The journal cannot be read.
     Unreadable(String),
-    /// The receiver failed.
     Receiver(String),
 }
 
 /// Calls `visit` for every event in a journal, with the state after it.
 pub(crate) fn replay_journal(
     path: &Path,
-    mut visit: impl FnMut(&ralph_core::event::Recorded, &RunState) -> Result<(), String>,
+    mut visit: impl FnMut(&ralph_model::event::Recorded, &RunState) -> Result<(), String>,
 ) -> Result<(), ReplayError> {
     let mut state: Option<RunState> = None;
     let unreadable = |error: &dyn std::error::Error| ReplayError::Unreadable(error.to_string());
@@ -230,11 +230,10 @@ pub(crate) fn replay_journal(
         let recorded = recorded.map_err(|error| unreadable(&error))?;
         let state = match &mut state {
             Some(state) => {
-                state.apply_event(&recorded).map_err(|error| unreadable(&error))?;
+                apply_event(state, &recorded).map_err(|error| unreadable(&error))?;
                 state
             }
-            None => state
-                .insert(RunState::from_first_event(&recorded).map_err(|error| unreadable(&error))?),
+            None => state.insert(start_state(&recorded).map_err(|error| unreadable(&error))?),
         };
         visit(&recorded, state).map_err(ReplayError::Receiver)?;
     }

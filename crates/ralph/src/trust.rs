@@ -15,15 +15,13 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
-use ralph_core::units::Timestamp;
-use ralph_io::atomic_file;
-use ralph_io::bounded_read;
 use ralph_io::store::layout;
+use ralph_io::{atomic_file, bounded_read};
+use ralph_model::units::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::cli_error::CliError;
-use crate::cli_error::to_layout_error;
 use crate::settings::{Loosening, LooseningCause};
 
 /// Version of the trust file.
@@ -111,8 +109,7 @@ struct TrustFile {
 impl TrustStore {
     /// Reads the trust file. Fails without a home directory.
     pub(crate) fn load(variable: impl Fn(&str) -> Option<OsString>) -> Result<Self, CliError> {
-        let root =
-            layout::find_state_root(None, variable).map_err(|error| to_layout_error(&error))?;
+        let root = layout::find_state_root(None, variable).map_err(CliError::from_input_error)?;
         let file = root.join("trust.json");
         let unusable = |why: String| {
             CliError::for_input(format!("cannot use the list of trusted projects: {why}"))

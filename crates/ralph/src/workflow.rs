@@ -2,12 +2,13 @@
 //!
 //! Not here: what the workflows do.
 
-use crate::documents::{DIRECTORY, PRD};
+use crate::documents::DIRECTORY;
 use crate::project::Project;
 use crate::recipe::PLAN_FILE;
 use crate::settings::LoadedSettings;
 use crate::settings::types::sections::WorkflowSetting;
 use crate::task_file;
+use crate::templates::PRD;
 
 /// What `ralph plan` and `ralph build` work from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

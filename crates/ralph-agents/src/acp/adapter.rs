@@ -1,7 +1,7 @@
 //! The row about commands that speak the Agent Client Protocol.
 
-use ralph_core::capability::{Capabilities, PromptEcho, UsageReport};
-use ralph_core::recipe::AgentKind;
+use ralph_model::agent::AgentKind;
+use ralph_model::capability::{Capabilities, PromptEcho, UsageReport};
 
 use super::conversation::AcpTranslator;
 use super::messages::build_call;

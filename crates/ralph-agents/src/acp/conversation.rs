@@ -6,11 +6,11 @@
 
 use std::path::{Path, PathBuf};
 
-use ralph_core::agent_output::{AgentEvent, ResultStatus};
-use ralph_core::failure::Failure;
 use ralph_core::ports::AgentRequest;
-use ralph_core::recipe::Permissions;
-use ralph_core::text::shorten_to_line;
+use ralph_model::agent::Permissions;
+use ralph_model::agent_output::{AgentEvent, ResultStatus};
+use ralph_model::failure::Failure;
+use ralph_model::text::shorten_to_line;
 use serde_json::value::RawValue;
 
 use super::failure::{self, judge_stop_reason, read_error};

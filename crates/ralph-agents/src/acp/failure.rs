@@ -3,9 +3,9 @@
 //! The reply to the prompt decides; after it the exit code means nothing, as some agents do not
 //! exit when their stdin ends. Not here: what the text of an error means, see `turn_status`.
 
-use ralph_core::child::Ending;
-use ralph_core::failure::{Failure, FailureClass};
-use ralph_core::text::shorten_to_line;
+use ralph_model::child::Ending;
+use ralph_model::failure::{Failure, FailureClass};
+use ralph_model::text::shorten_to_line;
 use serde_json::value::RawValue;
 
 use super::conversation::{AcpPhase, AcpTranslator};

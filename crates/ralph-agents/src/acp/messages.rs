@@ -6,12 +6,12 @@
 use std::path::Path;
 
 use ralph_core::ports::AgentRequest;
-use ralph_core::recipe::Permissions;
+use ralph_model::agent::Permissions;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::wire;
-use crate::call::{AgentCall, IdleWatch, build_environment, split_flags};
+use crate::call::{AgentCall, split_flags};
 
 /// The version of the protocol.
 pub(super) const VERSION: u64 = 1;
@@ -19,14 +19,7 @@ pub(super) const VERSION: u64 = 1;
 /// Returns how to call an agent. The prompt is not part of the call: ralph sends it when the agent
 /// has opened a session.
 pub(crate) fn build_call(request: &AgentRequest) -> AgentCall {
-    AgentCall {
-        program: request.agent.command.clone(),
-        args: split_flags(&request.agent.flags),
-        stdin: build_greeting(),
-        env_remove: request.agent.env_deny.clone(),
-        env: build_environment(request, &[]),
-        idle: IdleWatch::Watch,
-    }
+    AgentCall::new(request, split_flags(&request.agent.flags), build_greeting())
 }
 
 /// ralph's requests, with their JSON-RPC ids.

@@ -1,22 +1,19 @@
 //! Recorded conversations, the replies they need, and misbehaving agents.
-#![expect(clippy::needless_pass_by_value, reason = "expected values are written in place")]
 
 use std::path::{Path, PathBuf};
 
-use expect_test::{expect, expect_file};
+use expect_test::expect_file;
 use proptest::prelude::*;
-use ralph_core::agent_output::{AgentEvent, Reply};
-use ralph_core::child::{Ending, Force, Limit, NotStarted};
-use ralph_core::failure::FailureClass;
 use ralph_core::ports::AgentRequest;
-use ralph_core::recipe::{AgentKind, Permissions};
-use ralph_core::units::Timestamp;
+use ralph_model::agent::{AgentKind, Permissions};
+use ralph_model::agent_output::{AgentEvent, Reply};
+use ralph_model::child::{Ending, Force, NotStarted};
 use serde_json::{Value, json};
 
 use crate::call::tests::context;
-use crate::test_support::build_request;
-use crate::test_support::read_stream;
-use crate::tests::recorded::{NOW, exit, list_streams, mutilated, show, show_call};
+use crate::test_support::{build_request, read_stream};
+use crate::tests::conformance::ACP;
+use crate::tests::recorded::{NOW, exit, list_streams, mutilated, show};
 use crate::{
     LineActivity, ParsedLine, StdinReply, StdinState, Translator, build_call, create_translator,
 };
@@ -141,139 +138,8 @@ fn recorded_conversations_get_the_same_replies() {
 const GREETED: &str = r#"{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":1}}"#;
 const OPENED: &str = r#"{"jsonrpc":"2.0","id":2,"result":{"sessionId":"s"}}"#;
 
-fn update(kind: &str, rest: &str) -> String {
-    format!(
-        r#"{{"jsonrpc":"2.0","method":"session/update","params":{{"sessionId":"s","update":{{"sessionUpdate":"{kind}"{rest}}}}}}}"#
-    )
-}
-
-fn words(text: &str) -> String {
-    update("agent_message_chunk", &format!(r#","content":{{"type":"text","text":"{text}"}}"#))
-}
-
-fn tool(id: &str, status: &str) -> String {
-    update("tool_call", &format!(r#","toolCallId":"{id}","title":"ls","status":"{status}""#))
-}
-
-fn ended(reason: &str) -> String {
-    format!(r#"{{"jsonrpc":"2.0","id":3,"result":{{"stopReason":"{reason}"}}}}"#)
-}
-
 fn refused(id: u8, error: &str) -> String {
     format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#)
-}
-
-#[track_caller]
-fn check_signal(turn: &[&str], expect: Option<&str>) {
-    let reply = parsed(&[&[GREETED, OPENED], turn].concat(), "", exit(0)).1;
-    assert_eq!(reply.signal.as_deref(), expect, "{turn:?}");
-}
-
-#[test]
-fn only_the_final_answer_of_a_successful_turn_counts() {
-    let (done, end) = (words("<promise>DONE</promise>"), ended("end_turn"));
-    let (begun, over) = (tool("c", "in_progress"), tool("c", "completed"));
-    let user = update(
-        "user_message_chunk",
-        r#","content":{"type":"text","text":"<promise>DONE</promise>"}"#,
-    );
-    let thought = update(
-        "agent_thought_chunk",
-        r#","content":{"type":"text","text":"<promise>DONE</promise>"}"#,
-    );
-    let other =
-        update("agent_message_chunk", r#","messageId":"2","content":{"type":"text","text":"Hm."}"#);
-    let vague = update("tool_call", r#","toolCallId":"v","status":"pending","rawInput":{}"#);
-    check_signal(&[&done, &end], Some("DONE"));
-    check_signal(&[&words("<promise>DO"), &words("NE</promise>"), &end], Some("DONE"));
-    check_signal(&[&begun, &over, &done, &end], Some("DONE"));
-    check_signal(&[&done, &begun, &over, &end], None);
-    check_signal(&[&done, &vague, &end], None);
-    check_signal(&[&begun, &words("<promise>DO"), &over, &words("NE</promise>"), &end], None);
-    check_signal(&[&done, &other, &end], None);
-    check_signal(&[&user, &words("Hm."), &end], None);
-    check_signal(&[&thought, &words("Hm."), &end], None);
-    check_signal(&[&done, &ended("max_tokens")], None);
-    check_signal(&[&done, &ended("cancelled")], None);
-    check_signal(&[&done, &refused(3, r#"{"code":-32603,"message":"x"}"#)], None);
-    check_signal(&[&done], None);
-    check_signal(&[&words("Hm."), &end, &done], None);
-    check_signal(&[&done, &end, &begun, &words("Hm.")], Some("DONE"));
-    check_signal(&[&done, &end, &vague, &other], Some("DONE"));
-}
-
-#[track_caller]
-fn check(lines: &[&str], stderr: &str, ending: Ending, expect: Option<FailureClass>) {
-    let found = parsed(lines, stderr, ending).1.failure;
-    assert_eq!(found.as_ref().map(|it| it.class.clone()), expect, "{lines:?}\n{found:?}");
-}
-
-#[test]
-fn prompt_reply_decides_before_the_exit() {
-    let fine = words("Fine.");
-    let idle = Ending::TimedOut { limit: Limit::Idle, force: Force::Killed };
-    let lingered = Ending::Lingered { force: Force::Killed };
-    for ending in [exit(0), exit(1), Ending::Signalled { signal: 15 }, lingered, idle.clone()] {
-        check(&[GREETED, OPENED, &fine, &ended("end_turn")], "", ending, None);
-    }
-    check(&[GREETED, OPENED, &ended("end_turn")], "", exit(0), Some(FailureClass::Empty));
-    check(&[GREETED, OPENED, &fine], "", exit(0), Some(FailureClass::Malformed));
-    check(&[GREETED, OPENED, &fine], "oh no", exit(3), Some(FailureClass::Crashed));
-    check(&[GREETED, OPENED, &fine], "", idle, Some(FailureClass::IdleTimeout));
-    for (reason, class) in [
-        ("max_tokens", FailureClass::TurnLimit),
-        ("max_turn_requests", FailureClass::TurnLimit),
-        ("refusal", FailureClass::TurnLimit),
-        ("cancelled", FailureClass::Crashed),
-        ("bored", FailureClass::Crashed),
-    ] {
-        check(&[GREETED, OPENED, &fine, &ended(reason)], "", exit(0), Some(class));
-    }
-    let odd = r#"{"jsonrpc":"2.0","id":3,"result":{}}"#;
-    check(&[GREETED, OPENED, &fine, odd], "", exit(0), Some(FailureClass::Malformed));
-    let odd = r#"{"jsonrpc":"2.0","id":2,"result":null}"#;
-    check(&[GREETED, odd], "", exit(0), Some(FailureClass::Malformed));
-    let interrupted = Ending::Interrupted { force: Force::Terminated };
-    check(&[GREETED], "", interrupted, Some(FailureClass::Interrupted));
-}
-
-#[test]
-fn errors_are_classified() {
-    let limit = |resets_at| FailureClass::RateLimited { resets_at };
-    let soon = Timestamp(NOW.0 + 20_000);
-    for (error, class) in [
-        (r#"{"code":429,"message":"Too many requests, retry in 20s"}"#, limit(Some(soon))),
-        (
-            r#"{"code":-32603,"message":"Internal error","data":"rate limit, try again in 20 seconds"}"#,
-            limit(Some(soon)),
-        ),
-        (
-            r#"{"code":-32603,"message":"Internal error","data":{"message":"No.","codexErrorInfo":"usageLimitExceeded"}}"#,
-            limit(None),
-        ),
-        (
-            r#"{"code":-32603,"message":"x","data":{"codexErrorInfo":{"httpConnectionFailed":{"httpStatusCode":503}}}}"#,
-            FailureClass::Overloaded,
-        ),
-        (
-            r#"{"code":-32603,"message":"x","data":{"codexErrorInfo":"contextWindowExceeded"}}"#,
-            FailureClass::ContextExceeded,
-        ),
-        (r#"{"code":-32000,"message":"Authentication required"}"#, FailureClass::NotLoggedIn),
-        (
-            r#"{"code":-32603,"message":"Internal error: Incorrect API key provided"}"#,
-            FailureClass::NotLoggedIn,
-        ),
-        (r#"{"code":-32603,"message":"Internal error: model not found"}"#, FailureClass::BadCall),
-        (r#"{"code":500,"message":"x"}"#, FailureClass::Overloaded),
-        (r#"{"code":-32603,"message":"Internal error"}"#, FailureClass::Crashed),
-        ("{}", FailureClass::Crashed),
-    ] {
-        check(&[GREETED, OPENED, &refused(3, error)], "", exit(0), Some(class.clone()));
-        check(&[GREETED, &refused(2, error)], "", exit(0), Some(class));
-    }
-    let newer = r#"{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":2}}"#;
-    check(&[newer], "", exit(0), Some(FailureClass::BadCall));
 }
 
 #[test]
@@ -354,36 +220,14 @@ fn unsupported_methods_are_refused_with_one_notice() {
 #[test]
 fn only_the_expected_response_advances_the_conversation() {
     let mut translator = translator_for(Permissions::Skip);
-    for line in [OPENED, &ended("end_turn"), r#"{"id":99,"result":{}}"#, r#"{"id":"1x"}"#] {
+    for line in [OPENED, &ACP.write_stream("end"), r#"{"id":99,"result":{}}"#, r#"{"id":"1x"}"#] {
         let result = translator.push_line(line);
         assert!(matches!(&result.parsed.events[..], [AgentEvent::Unparsed { .. }]), "{line}");
         assert_eq!(result.reply, StdinReply::default(), "{line}");
     }
-    let unknown = update("weather_update", "");
-    for line in ["Loading...", "{\"jsonrpc\"", "{}", "[]", &unknown, "{\"method\":\"x\"}"] {
-        let result = translator.push_line(line);
-        assert!(matches!(&result.parsed.events[..], [AgentEvent::Unparsed { .. }]), "{line}");
-        assert_eq!(result.parsed.activity, LineActivity::Idle, "{line}");
-    }
-    let private = translator.push_line(r#"{"jsonrpc":"2.0","method":"_x/status","params":{}}"#);
-    assert_eq!(private.parsed.events, []);
     // Two messages on one line, and the `initialize` response after all that.
     let (found, _) = collect_replies(&mut translator, &[&format!("{GREETED}{OPENED}")]);
     assert_eq!(found.len(), 2);
-}
-
-#[test]
-fn call_sends_initialize_and_keeps_the_flags() {
-    let mut careful = build_request(AgentKind::Acp, &["--acp", "--model x"], PROMPT);
-    careful.agent.command = "gemini".to_owned();
-    careful.agent.env_deny = vec!["SECRET_*".to_owned()];
-    let shown = show_call(&careful, &context());
-    let shown = shown.replace(env!("CARGO_PKG_VERSION"), "VERSION");
-    expect![[r#"
-        gemini --acp --model x
-        stdin "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\",\"params\":{\"protocolVersion\":1,\"clientCapabilities\":{\"fs\":{\"readTextFile\":false,\"writeTextFile\":false},\"terminal\":false},\"clientInfo\":{\"name\":\"ralph\",\"version\":\"VERSION\"}}}\n", idle Watch
-        without ["SECRET_*"]
-    "#]].assert_eq(&shown);
 }
 
 proptest! {

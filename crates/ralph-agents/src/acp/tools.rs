@@ -6,12 +6,12 @@
 
 use std::collections::VecDeque;
 
-use ralph_core::agent_output::{AgentEvent, Speaker, TodoItem, TodoState, ToolOutcome};
-use ralph_core::text::shorten_to_line;
+use ralph_model::agent_output::{AgentEvent, Speaker, TodoItem, TodoState, ToolOutcome};
+use ralph_model::text::shorten_to_line;
 use serde_json::value::RawValue;
 
 use super::wire;
-use crate::json_events::{GLANCE_CHARS, shorten_output};
+use crate::json_events::{GLANCE_CHARS, MOST_ITEMS, shorten_output};
 use crate::lenient_json::Text;
 
 /// No agent has more calls open at once; this bounds memory for a faulty one.
@@ -19,9 +19,6 @@ const MOST_CALLS: usize = 256;
 
 /// More changed files per call than this are dropped.
 const MOST_FILES: usize = 100;
-
-/// More plan items than this are dropped.
-const MOST_ITEMS: usize = 500;
 
 /// How much of a command's output is kept until it ends. The rest is not shown.
 const MOST_OUTPUT_BYTES: usize = 64 << 10;

@@ -4,7 +4,7 @@
 //! id; earlier text is then not the final answer. Not here: how the turn begins and ends
 //! (`conversation`).
 
-use ralph_core::agent_output::AgentEvent;
+use ralph_model::agent_output::AgentEvent;
 use serde_json::value::RawValue;
 
 use super::tools::{AcpToolCalls, parse_items};

@@ -2,8 +2,8 @@
 //!
 //! Not here: where it is in a message.
 
-use ralph_core::agent_output::{AgentEvent, Usage, UsageScope};
-use ralph_core::units::{Tokens, UsdMicros};
+use ralph_model::agent_output::{AgentEvent, Usage, UsageScope};
+use ralph_model::units::{Tokens, UsdMicros};
 
 use super::wire;
 

@@ -1,7 +1,7 @@
 //! The row about Aider.
 
-use ralph_core::capability::{Capabilities, PromptEcho, UsageReport};
-use ralph_core::recipe::AgentKind;
+use ralph_model::agent::AgentKind;
+use ralph_model::capability::{Capabilities, PromptEcho, UsageReport};
 
 use super::call::{INSTALL_HINT, build_call};
 use super::translate::AiderTranslator;

@@ -3,12 +3,11 @@
 //! Not here: the repository map, which Aider caches in `.aider.tags.cache.v4` and excludes in
 //! `.gitignore` by itself.
 
-use ralph_core::failure::Failure;
 use ralph_core::ports::AgentRequest;
-use ralph_core::recipe::Permissions;
+use ralph_model::agent::Permissions;
+use ralph_model::failure::Failure;
 
-use crate::call::{AgentCall, CallContext, IdleWatch, build_environment, deliver_prompt};
-use crate::json_events::FlagBuilder;
+use crate::call::{AgentCall, CallContext, FlagBuilder, IdleWatch, deliver_prompt};
 use crate::turn_status::FailureHints;
 
 /// Hint on how to install the program.
@@ -61,13 +60,7 @@ pub(super) fn build_call(
         let file = context.prompt_file.to_string_lossy();
         flags.add_flag(&["--message-file", "-f"], Some(&file));
     }
-    Ok(AgentCall {
-        program: request.agent.command.clone(),
-        args: flags.append_user_flags(),
-        stdin: Vec::new(),
-        env_remove: request.agent.env_deny.clone(),
-        env: build_environment(request, &[]),
-        // It prints nothing while the model works.
-        idle: IdleWatch::Off,
-    })
+    // It prints nothing while the model works.
+    let idle = IdleWatch::Off;
+    Ok(AgentCall { idle, ..AgentCall::new(request, flags.append_user_flags(), Vec::new()) })
 }

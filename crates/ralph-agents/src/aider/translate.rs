@@ -3,9 +3,9 @@
 //! A header ends with the line about the repository map; then come the files of the chat, the
 //! answer, one line with tokens, and the edits. Errors are printed like the answer.
 
-use ralph_core::agent_output::{AgentEvent, ResultStatus, Speaker, TextForm, Usage, UsageScope};
-use ralph_core::failure::{Failure, FailureClass};
-use ralph_core::units::{Tokens, UsdMicros};
+use ralph_model::agent_output::{AgentEvent, ResultStatus, Speaker, TextForm, Usage, UsageScope};
+use ralph_model::failure::{Failure, FailureClass};
+use ralph_model::units::{Tokens, UsdMicros};
 
 use super::call::HINTS;
 use crate::json_events::build_notice;

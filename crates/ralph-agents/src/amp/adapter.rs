@@ -2,8 +2,8 @@
 //!
 //! No variable moves its directory, so ralph changes HOME for it.
 
-use ralph_core::capability::{Capabilities, McpServers, PromptEcho, Support, UsageReport};
-use ralph_core::recipe::AgentKind;
+use ralph_model::agent::AgentKind;
+use ralph_model::capability::{Capabilities, McpServers, PromptEcho, Support, UsageReport};
 
 use super::call::build_call;
 use super::failure::INSTALL_HINT;

@@ -2,15 +2,13 @@
 //!
 //! Not here: a system prompt. Amp reads instructions from `AGENTS.md` only.
 
-use ralph_core::failure::{Failure, FailureClass};
+use ralph_core::checking::secret::is_secret_name;
 use ralph_core::ports::AgentRequest;
-use ralph_core::recipe::Permissions;
-use ralph_core::secret::is_secret_name;
+use ralph_model::agent::Permissions;
+use ralph_model::failure::{Failure, FailureClass};
 use serde_json::{Map, Value, json};
 
-use crate::call::{
-    AgentCall, CallContext, IdleWatch, build_environment, check_argument, deliver_prompt, has_flag,
-};
+use crate::call::{AgentCall, CallContext, FlagBuilder, check_argument, deliver_prompt, has_flag};
 use crate::mcp::{McpServerSpec, McpTransport};
 
 /// Returns how to call Amp.
@@ -19,43 +17,29 @@ pub(crate) fn build_call(
     context: &CallContext,
 ) -> Result<AgentCall, Failure> {
     let delivery = deliver_prompt(request, context)?;
-    let user = delivery.flags;
-    let mut args = Vec::new();
-    if !has_flag(&user, &["--stream-json"]) {
-        args.push("--stream-json".to_owned());
-    }
+    let user = &delivery.flags;
+    let mut flags = FlagBuilder::new(user);
+    flags.add_flag(&["--stream-json"], None);
     match request.agent.permissions {
         // No longer in its help, but still the only flag for it.
-        Permissions::Skip if !has_flag(&user, &["--dangerously-allow-all"]) => {
-            args.push("--dangerously-allow-all".to_owned());
-        }
-        Permissions::Skip | Permissions::Ask => {}
+        Permissions::Skip => flags.add_flag(&["--dangerously-allow-all"], None),
+        Permissions::Ask => {}
     }
     // Amp has modes instead of models.
-    if let Some(mode) = &request.agent.model
-        && !has_flag(&user, &["-m", "--mode"])
-    {
-        args.extend(["-m".to_owned(), mode.clone()]);
+    if let Some(mode) = &request.agent.model {
+        flags.add_flag(&["-m", "--mode"], Some(mode));
     }
-    if !context.mcp_servers.is_empty() && !has_flag(&user, &["--mcp-config"]) {
+    if !context.mcp_servers.is_empty() && !has_flag(user, &["--mcp-config"]) {
         let servers =
             check_argument(&encode_servers(&context.mcp_servers)?, "the list of MCP servers")?;
-        args.extend(["--mcp-config".to_owned(), servers]);
+        flags.add_flag(&["--mcp-config"], Some(&servers));
     }
+    let mut args = flags.append_user_flags();
     // The message follows `-x` directly, so `-x` without one must be last.
-    let is_executed = has_flag(&user, &["-x", "--execute"]);
-    args.extend(user);
-    if !is_executed {
+    if !has_flag(user, &["-x", "--execute"]) {
         args.push("-x".to_owned());
     }
-    Ok(AgentCall {
-        program: request.agent.command.clone(),
-        args,
-        stdin: delivery.stdin,
-        env_remove: request.agent.env_deny.clone(),
-        env: build_environment(request, &[]),
-        idle: IdleWatch::Watch,
-    })
+    Ok(AgentCall::new(request, args, delivery.stdin))
 }
 
 /// Returns servers in the form that Amp takes: as an argument, not as a file. All users of the

@@ -3,12 +3,12 @@
 //! Success is a result with the subtype `success`, no error flag, and a matching exit. Patterns
 //! are searched only in errors.
 
-use ralph_core::child::Ending;
-use ralph_core::failure::{Failure, FailureClass};
+use ralph_model::failure::{Failure, FailureClass};
 
-use super::translate::{AmpTranslator, AmpTurn};
+use super::translate::AmpTranslator;
 use super::wire;
 use crate::translator::{Evidence, shorten_text};
+use crate::turn_status::{JudgeTurn, TurnStatus};
 use crate::{error_patterns, exit_failure};
 
 /// Hint on how to install the program.
@@ -19,7 +19,7 @@ const LOGIN_HINT: &str = "set AMP_API_KEY, or run `amp login`; without credit, a
 
 /// A failed result as Amp reports it.
 #[derive(Debug)]
-pub(super) struct AmpFailure {
+pub(crate) struct AmpFailure {
     /// Amp's own message.
     pub(super) message: String,
     class: Option<FailureClass>,
@@ -61,42 +61,25 @@ impl AmpFailure {
     }
 }
 
-impl AmpTranslator {
-    pub(super) fn judge_end(&self, evidence: &Evidence<'_>) -> Option<Failure> {
-        let ending = &evidence.end.ending;
-        let last_stderr = || exit_failure::take_last_lines(evidence.stderr_tail);
-        match (&self.turn, ending) {
-            (_, Ending::Interrupted { .. } | Ending::NotStarted { .. })
-            | (AmpTurn::Open, Ending::TimedOut { .. }) => {
-                exit_failure::judge_imposed_ending(ending, INSTALL_HINT)
-            }
-            (AmpTurn::Failed(reported), _) => Some(reported.to_failure(evidence)),
-            // The answer is complete; that the process did not exit afterwards does not void it.
-            (
-                AmpTurn::Succeeded,
-                Ending::Exited { code: 0 } | Ending::Lingered { .. } | Ending::TimedOut { .. },
-            ) => {
-                let is_empty = evidence.reading.is_silent();
-                is_empty.then(|| Failure::new(FailureClass::Empty, "it said nothing"))
-            }
-            (AmpTurn::Succeeded, Ending::Exited { .. } | Ending::Signalled { .. }) => {
-                Some(exit_failure::build_crash_failure(ending, &last_stderr()))
-            }
-            (AmpTurn::Open, Ending::Exited { code: 0 } | Ending::Lingered { .. }) => {
-                let message = last_stderr();
-                let message =
-                    if message.is_empty() { "it gave no result".to_owned() } else { message };
-                Some(Failure::new(FailureClass::Malformed, message))
-            }
-            (AmpTurn::Open, Ending::Exited { .. } | Ending::Signalled { .. }) => {
-                let message = last_stderr();
-                Some(match error_patterns::classify_message(&message) {
-                    Some(class) => error_patterns::build_failure(
-                        class, &message, &message, evidence, LOGIN_HINT,
-                    ),
-                    None => exit_failure::build_crash_failure(ending, &message),
-                })
-            }
-        }
+impl JudgeTurn for AmpTranslator {
+    type Reported = AmpFailure;
+
+    fn turn(&self) -> &TurnStatus<AmpFailure> {
+        &self.turn
+    }
+
+    fn install_hint(&self) -> &'static str {
+        INSTALL_HINT
+    }
+
+    fn judge_failed(&self, reported: &AmpFailure, evidence: &Evidence<'_>) -> Failure {
+        reported.to_failure(evidence)
+    }
+
+    fn judge_unfinished(&self, evidence: &Evidence<'_>) -> Failure {
+        let message = self.read_stderr(evidence);
+        exit_failure::judge_missing_result(&evidence.end.ending, message, |message| {
+            error_patterns::find_failure(message, evidence, LOGIN_HINT)
+        })
     }
 }

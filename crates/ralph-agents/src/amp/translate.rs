@@ -5,37 +5,25 @@
 
 use std::collections::BTreeMap;
 
-use ralph_core::agent_output::{
+use ralph_core::ports::AgentRequest;
+use ralph_model::agent_output::{
     AgentEvent, ResultStatus, Speaker, TextForm, TodoItem, TodoState, ToolOutcome, Usage,
     UsageScope,
 };
-use ralph_core::failure::Failure;
-use ralph_core::ports::AgentRequest;
-use ralph_core::text::excerpt_text;
-use ralph_core::text::shorten_to_line;
-use ralph_core::units::Tokens;
+use ralph_model::failure::Failure;
+use ralph_model::text::shorten_to_line;
+use ralph_model::units::Tokens;
 use serde_json::value::RawValue;
 
 use super::failure::AmpFailure;
 use super::wire;
 use crate::claude::wire::{Block, Content, Head, MessageLine, Todo, TurnUsage};
 use crate::final_answer::FinalAnswer;
-use crate::json_events::build_notice;
+use crate::json_events::{GLANCE_CHARS, MOST_ITEMS, MOST_OPEN_CALLS, build_notice, shorten_output};
 use crate::json_salvage::{LinePiece, read_pieces, split_pieces};
 use crate::lenient_json::repair_surrogates;
 use crate::translator::{Evidence, LineActivity, ParsedLine, Translate};
-
-/// How much of a tool's output an event keeps. All of it is in the stored stream.
-const OUTPUT_CHARS: usize = 10_000;
-
-/// How much of a tool's input one line shows.
-const GLANCE_CHARS: usize = 200;
-
-/// More open tool calls than this mean a broken stream, not parallel work.
-const MOST_OPEN_CALLS: usize = 1_000;
-
-/// More to-do items than this are dropped.
-const MOST_ITEMS: usize = 500;
+use crate::turn_status::{JudgeTurn, TurnStatus};
 
 /// Start of the login prompt that Amp prints on stdout without a key; it then waits forever.
 const LOGIN_PROMPT_PREFIX: &str = "No API key found";
@@ -43,22 +31,12 @@ const LOGIN_PROMPT_PREFIX: &str = "No API key found";
 /// Translates the stream of one call.
 #[derive(Debug, Default)]
 pub(crate) struct AmpTranslator {
-    pub(super) turn: AmpTurn,
+    pub(super) turn: TurnStatus<AmpFailure>,
     answer: FinalAnswer,
     prompt: AmpPromptEcho,
     open_calls: BTreeMap<String, AmpOpenCall>,
     /// Sum of the usage of all messages.
     spent: Usage,
-}
-
-/// Status of a turn.
-#[derive(Debug, Default)]
-pub(super) enum AmpTurn {
-    /// No result has come since the turn began.
-    #[default]
-    Open,
-    Succeeded,
-    Failed(AmpFailure),
 }
 
 /// Whether Amp has repeated the prompt.
@@ -88,7 +66,7 @@ impl Translate for AmpTranslator {
     }
 
     fn judge(&self, evidence: &Evidence<'_>) -> Option<Failure> {
-        self.judge_end(evidence)
+        self.judge_turn(evidence)
     }
 }
 
@@ -116,7 +94,7 @@ impl AmpTranslator {
     }
 
     fn push_init(&mut self, init: wire::Init) -> ParsedLine {
-        self.turn = AmpTurn::Open;
+        self.turn = TurnStatus::Open;
         let mut events =
             vec![AgentEvent::Session { id: init.session_id, model: None, version: None }];
         for server in init.mcp_servers.into_iter().flatten() {
@@ -133,8 +111,8 @@ impl AmpTranslator {
         mut line: MessageLine<'_>,
         spent: Option<wire::Spent>,
     ) -> ParsedLine {
-        self.turn = AmpTurn::Open;
-        let speaker = find_speaker(&line);
+        self.turn = TurnStatus::Open;
+        let speaker = line.speaker();
         let Content { blocks, lost } = std::mem::take(&mut line.message.content);
         let mut events = Vec::new();
         // The texts of one message belong together.
@@ -205,14 +183,14 @@ impl AmpTranslator {
     fn push_user(&mut self, mut line: MessageLine<'_>) -> ParsedLine {
         let mut events = Vec::new();
         for block in std::mem::take(&mut line.message.content.blocks) {
-            match (block.kind.0.as_ref(), find_speaker(&line)) {
+            match (block.kind.0.as_ref(), line.speaker()) {
                 ("tool_result", _) => {
-                    self.turn = AmpTurn::Open;
+                    self.turn = TurnStatus::Open;
                     events.extend(self.end_tool(&block));
                 }
                 (_, Speaker::Subagent) => {}
                 (_, Speaker::Agent) => {
-                    self.turn = AmpTurn::Open;
+                    self.turn = TurnStatus::Open;
                     let text = block.text.unwrap_or_default().0;
                     events.extend(self.push_user_text(&text));
                 }
@@ -241,7 +219,7 @@ impl AmpTranslator {
         let id = block.tool_use_id.clone().unwrap_or_default();
         let outcome =
             if block.is_error == Some(true) { ToolOutcome::Error } else { ToolOutcome::Ok };
-        let output = excerpt_text(&block.output(), OUTPUT_CHARS);
+        let output = shorten_output(&block.output());
         let call = self.open_calls.remove(&id).filter(|_| outcome == ToolOutcome::Ok);
         let mut events = vec![AgentEvent::ToolEnded { id, outcome, output }];
         events.extend(call.map(|call| match call {
@@ -262,12 +240,12 @@ impl AmpTranslator {
         }
         let (status, text) = match AmpFailure::from_result(&line) {
             None => {
-                self.turn = AmpTurn::Succeeded;
+                self.turn = TurnStatus::Succeeded;
                 (ResultStatus::Success, self.answer.take_result_text(line.result, &mut events))
             }
             Some(reported) => {
                 let status = ResultStatus::Failed(reported.message.clone());
-                self.turn = AmpTurn::Failed(reported);
+                self.turn = TurnStatus::Failed(reported);
                 (status, None)
             }
         };
@@ -277,19 +255,12 @@ impl AmpTranslator {
 
     /// Ends the turn at once: no user can answer the login prompt.
     fn push_login_prompt(&mut self, text: &str) -> ParsedLine {
-        self.turn = AmpTurn::Failed(AmpFailure::from_missing_key(text));
+        self.turn = TurnStatus::Failed(AmpFailure::from_missing_key(text));
         let status = ResultStatus::Failed(text.to_owned());
         ParsedLine::from_events(vec![
             build_notice(text),
             AgentEvent::Result { status, text: None, structured: None },
         ])
-    }
-}
-
-fn find_speaker(line: &MessageLine<'_>) -> Speaker {
-    match line.parent_tool_use_id {
-        Some(_) => Speaker::Subagent,
-        None => Speaker::Agent,
     }
 }
 

@@ -5,12 +5,12 @@
 
 use std::path::Path;
 
-use ralph_core::capability::{
+use ralph_core::ports::AgentRequest;
+use ralph_model::agent::{AgentKind, AgentOutput};
+use ralph_model::capability::{
     Capabilities, McpServers, PromptEcho, SchemaOutput, Support, TextMode, UsageReport,
 };
-use ralph_core::ports::AgentRequest;
-use ralph_core::recipe::{AgentKind, AgentOutput};
-use ralph_core::version::Version;
+use ralph_model::version::Version;
 
 use super::call::{build_call, can_use_plugin, select_output};
 use super::failure::{ClaudeTextTranslator, INSTALL_HINT};

@@ -3,16 +3,16 @@
 //! Not here: which flags a version supports. The request lists its capabilities, and a flag that
 //! is still unknown is named on stderr.
 
-use ralph_core::capability::{SchemaOutput, Support};
-use ralph_core::failure::Failure;
-use ralph_core::hook_state::make_session_id;
 use ralph_core::ports::AgentRequest;
-use ralph_core::recipe::{AgentChoice, AgentOutput, Permissions};
-use ralph_core::units::UsdMicros;
+use ralph_model::agent::{AgentChoice, AgentOutput, Permissions};
+use ralph_model::capability::{SchemaOutput, Support};
+use ralph_model::failure::Failure;
+use ralph_model::hook_state::make_session_id;
+use ralph_model::units::UsdMicros;
 
 use crate::call::{
-    AgentCall, CallContext, IdleWatch, OuterSandbox, Privilege, build_environment, check_argument,
-    deliver_prompt, has_flag, split_flags,
+    AgentCall, CallContext, FlagBuilder, IdleWatch, OuterSandbox, Privilege, build_environment,
+    check_argument, deliver_prompt, has_flag, split_flags,
 };
 
 /// Variables of a Claude session that ralph itself may run in. A child that sees them treats
@@ -53,8 +53,8 @@ pub(crate) fn build_call(
     context: &CallContext,
 ) -> Result<AgentCall, Failure> {
     let delivery = deliver_prompt(request, context)?;
-    let user = delivery.flags;
-    let mut args = ClaudeFlags { args: Vec::new(), user: &user };
+    let user = &delivery.flags;
+    let mut args = FlagBuilder::new(user);
     args.add_flag(&["-p", "--print"], None);
     let output = select_output(request);
     match request.agent.output {
@@ -65,7 +65,7 @@ pub(crate) fn build_call(
         AgentOutput::Text => args.add_flag(&["--output-format"], Some("text")),
     }
     match request.agent.permissions {
-        Permissions::Skip if !has_flag(&user, &["--permission-mode"]) => {
+        Permissions::Skip if !has_flag(user, &["--permission-mode"]) => {
             args.add_flag(&["--dangerously-skip-permissions"], None);
         }
         Permissions::Skip | Permissions::Ask => {}
@@ -82,7 +82,7 @@ pub(crate) fn build_call(
         args.add_flag(&["--strict-mcp-config"], None);
         args.add_flag(&["--mcp-config"], Some(servers));
     }
-    if !has_flag(&user, &["--tools"]) {
+    if !has_flag(user, &["--tools"]) {
         args.add_flag(&["--disallowedTools", "--disallowed-tools"], Some(LINGERING_TOOLS));
     }
     if let Some(model) = &request.agent.model {
@@ -112,22 +112,17 @@ pub(crate) fn build_call(
     if let Some(plugin) = context.plugin.as_ref().filter(|_| can_use_plugin(&request.agent)) {
         args.add_flag(&["--settings"], Some(&build_hook_settings(request, context)));
         // In addition to the user's plugins: the flag may be given several times.
-        args.args.extend(["--plugin-dir".to_owned(), plugin.to_string_lossy().into_owned()]);
+        args.add_always("--plugin-dir", &plugin.to_string_lossy());
         if has_hook_events(request) {
             args.add_flag(&["--include-hook-events"], None);
         }
         // A hook recognizes ralph's session by this id. A resumed session has its own.
-        if !has_flag(&user, &OTHER_SESSIONS) {
+        if !has_flag(user, &OTHER_SESSIONS) {
             let session = make_session_id(&request.run, request.iteration, request.ask);
             args.add_flag(&["--session-id"], Some(&session));
         }
     }
-    let mut args = args.args;
-    args.extend(user);
     Ok(AgentCall {
-        program: request.agent.command.clone(),
-        args,
-        stdin: delivery.stdin,
         env_remove: SESSION_MARKS
             .iter()
             .map(|&mark| mark.to_owned())
@@ -141,6 +136,7 @@ pub(crate) fn build_call(
             AgentOutput::Events => IdleWatch::Watch,
             AgentOutput::Text => IdleWatch::Off,
         },
+        ..AgentCall::new(request, args.append_user_flags(), delivery.stdin)
     })
 }
 
@@ -209,24 +205,6 @@ fn build_variables<'a>(
         variables.push(("ENABLE_TOOL_SEARCH", "false"));
     }
     variables
-}
-
-/// Collects ralph's flags, except those that the user also gives: the user's flags come last and
-/// win.
-struct ClaudeFlags<'a> {
-    args: Vec<String>,
-    user: &'a [String],
-}
-
-impl ClaudeFlags<'_> {
-    /// Adds a flag under the first of its names, unless the user gives any of them.
-    fn add_flag(&mut self, names: &[&str], value: Option<&str>) {
-        if has_flag(self.user, names) {
-            return;
-        }
-        self.args.extend(names.first().map(|&name| name.to_owned()));
-        self.args.extend(value.map(str::to_owned));
-    }
 }
 
 /// Writes an amount for `--max-budget-usd`, which must be more than zero.

@@ -6,14 +6,14 @@
 
 use std::fmt;
 
-use ralph_core::agent_output::RateLimitStatus;
-use ralph_core::child::{Ending, Limit};
-use ralph_core::failure::{Failure, FailureClass};
+use ralph_model::agent_output::RateLimitStatus;
+use ralph_model::failure::{Failure, FailureClass};
 
-use super::translate::{ClaudeTranslator, ClaudeTurn};
+use super::translate::ClaudeTranslator;
 use super::wire;
 use crate::text::TextTranslator;
 use crate::translator::{Evidence, ParsedLine, Translate};
+use crate::turn_status::{JudgeTurn, TurnStatus};
 use crate::{error_patterns, exit_failure, rate_limit_text};
 
 /// Hint on how to install the program.
@@ -22,7 +22,7 @@ pub(crate) const INSTALL_HINT: &str =
 
 /// A failed result as Claude Code reports it.
 #[derive(Debug)]
-pub(super) struct ClaudeFailure {
+pub(crate) struct ClaudeFailure {
     /// The CLI's own message.
     pub(super) message: String,
     reason: String,
@@ -171,48 +171,37 @@ impl fmt::Display for ApiRetry {
     }
 }
 
-impl ClaudeTranslator {
-    pub(super) fn judge_end(&self, evidence: &Evidence<'_>) -> Option<Failure> {
-        let ending = &evidence.end.ending;
-        match (&self.turn, ending) {
-            (_, Ending::Interrupted { .. } | Ending::NotStarted { .. }) => {
-                exit_failure::judge_imposed_ending(ending, INSTALL_HINT)
-            }
-            (ClaudeTurn::Failed(reported), _) => Some(reported.to_failure(evidence)),
-            // The answer is complete; that the process did not exit afterwards does not void it.
-            (
-                ClaudeTurn::Succeeded,
-                Ending::Exited { code: 0 } | Ending::Lingered { .. } | Ending::TimedOut { .. },
-            ) => {
-                let is_empty = evidence.reading.is_silent() && !self.has_text;
-                is_empty.then(|| Failure::new(FailureClass::Empty, "it said nothing"))
-            }
-            (ClaudeTurn::Succeeded, Ending::Exited { .. } | Ending::Signalled { .. }) => {
-                Some(exit_failure::build_crash_failure(
-                    ending,
-                    &exit_failure::take_last_lines(evidence.stderr_tail),
-                ))
-            }
-            (ClaudeTurn::Open, Ending::TimedOut { limit, .. }) => match (limit, &self.retrying) {
-                (Limit::Idle, Some(retrying)) => {
-                    let class = retrying.api.class().unwrap_or(FailureClass::Overloaded);
-                    Some(build_failure(class, &retrying.to_string(), evidence))
-                }
-                (Limit::Idle | Limit::Hard | Limit::Output | Limit::Growth | Limit::Disk, _) => {
-                    exit_failure::judge_imposed_ending(ending, INSTALL_HINT)
-                }
-            },
-            (ClaudeTurn::Open, Ending::Exited { code: 0 } | Ending::Lingered { .. }) => {
-                let message = exit_failure::take_last_lines(evidence.stderr_tail);
-                let message =
-                    if message.is_empty() { "it gave no result".to_owned() } else { message };
-                Some(Failure::new(FailureClass::Malformed, message))
-            }
-            (ClaudeTurn::Open, Ending::Exited { .. } | Ending::Signalled { .. }) => {
-                // Bad flags and files are reported on stderr only.
-                Some(judge_message(&exit_failure::take_last_lines(evidence.stderr_tail), evidence))
-            }
-        }
+impl JudgeTurn for ClaudeTranslator {
+    type Reported = Box<ClaudeFailure>;
+
+    fn turn(&self) -> &TurnStatus<Box<ClaudeFailure>> {
+        &self.turn
+    }
+
+    fn install_hint(&self) -> &'static str {
+        INSTALL_HINT
+    }
+
+    fn judge_failed(&self, reported: &Box<ClaudeFailure>, evidence: &Evidence<'_>) -> Failure {
+        reported.to_failure(evidence)
+    }
+
+    /// Bad flags and files are reported on stderr only.
+    fn judge_unfinished(&self, evidence: &Evidence<'_>) -> Failure {
+        let message = self.read_stderr(evidence);
+        exit_failure::judge_missing_result(&evidence.end.ending, message, |message| {
+            Some(judge_message(message, evidence))
+        })
+    }
+
+    fn judge_silence(&self, evidence: &Evidence<'_>) -> Option<Failure> {
+        let retrying = self.retrying.as_ref()?;
+        let class = retrying.api.class().unwrap_or(FailureClass::Overloaded);
+        Some(build_failure(class, &retrying.to_string(), evidence))
+    }
+
+    fn is_empty(&self, evidence: &Evidence<'_>) -> bool {
+        evidence.reading.is_silent() && !self.has_text
     }
 }
 

@@ -4,7 +4,7 @@
 //! message. So ralph expects an answer of its hook at the start of the session; it contains the
 //! run id, which no hook of the user does. Not here: what the hooks decide.
 
-use ralph_core::text::shorten_to_line;
+use ralph_model::text::shorten_to_line;
 
 use super::wire;
 

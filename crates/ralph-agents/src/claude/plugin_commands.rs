@@ -3,7 +3,7 @@
 //!
 //! Arguments and formats only. Not here: running anything, and the plugin itself.
 
-use ralph_core::recipe::AgentKind;
+use ralph_model::agent::AgentKind;
 use serde::Deserialize;
 
 use crate::lenient_json::read_scalar;

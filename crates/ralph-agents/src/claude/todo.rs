@@ -2,12 +2,10 @@
 //!
 //! Not here: the tool calls themselves.
 
-use ralph_core::agent_output::{TodoItem, TodoState};
+use ralph_model::agent_output::{TodoItem, TodoState};
 
 use super::wire::{Input, Todo, ToolUseResult};
-
-/// More to-do items than this are dropped.
-const MOST_ITEMS: usize = 500;
+use crate::json_events::MOST_ITEMS;
 
 /// What a tool call changes in the list if it succeeds.
 #[derive(Debug)]

@@ -6,14 +6,13 @@
 
 use std::collections::BTreeMap;
 
-use ralph_core::agent_output::{
+use ralph_model::agent_output::{
     AgentEvent, RateLimitStatus, ResultStatus, Speaker, TextForm, ToolOutcome, Usage, UsageScope,
 };
-use ralph_core::failure::Failure;
-use ralph_core::ids::RunId;
-use ralph_core::text::excerpt_text;
-use ralph_core::text::shorten_to_line;
-use ralph_core::units::{Timestamp, Tokens, UsdMicros};
+use ralph_model::failure::Failure;
+use ralph_model::ids::RunId;
+use ralph_model::text::shorten_to_line;
+use ralph_model::units::{Timestamp, Tokens, UsdMicros};
 use serde::de::IgnoredAny;
 
 use super::failure::{ApiRetry, ClaudeFailure};
@@ -21,18 +20,11 @@ use super::hooks::HookWatch;
 use super::interleaved::split_pieces;
 use super::todo::{TodoChange, TodoList};
 use super::wire;
+use crate::json_events::{GLANCE_CHARS, MOST_OPEN_CALLS, shorten_output};
 use crate::json_salvage::{LinePiece, read_pieces};
 use crate::lenient_json;
 use crate::translator::{Evidence, LineActivity, ParsedLine, Translate, shorten_text};
-
-/// How much of a tool's output an event keeps. All of it is in the stored stream.
-const OUTPUT_CHARS: usize = 10_000;
-
-/// How much of a tool's input, and of the CLI's own messages, one line shows.
-const GLANCE_CHARS: usize = 200;
-
-/// More open tool calls than this mean a broken stream, not parallel work.
-const MOST_OPEN_CALLS: usize = 1_000;
+use crate::turn_status::{JudgeTurn, TurnStatus};
 
 /// More servers than this are not listed.
 const MOST_SERVERS: usize = 10;
@@ -44,7 +36,7 @@ const STRUCTURED_OUTPUT: &str = "StructuredOutput";
 /// Translates the stream of one call.
 #[derive(Debug, Default)]
 pub(crate) struct ClaudeTranslator {
-    pub(super) turn: ClaudeTurn,
+    pub(super) turn: TurnStatus<Box<ClaudeFailure>>,
     /// Whether the agent has written text since its last tool call.
     pub(super) has_text: bool,
     /// The retry that no progress has followed yet.
@@ -59,16 +51,6 @@ pub(crate) struct ClaudeTranslator {
     hooks: HookWatch,
     /// MCP servers that did not start.
     servers_down: Vec<String>,
-}
-
-/// Status of a turn.
-#[derive(Debug, Default)]
-pub(super) enum ClaudeTurn {
-    /// No result has come since the turn began.
-    #[default]
-    Open,
-    Succeeded,
-    Failed(Box<ClaudeFailure>),
 }
 
 #[derive(Debug)]
@@ -106,7 +88,7 @@ impl Translate for ClaudeTranslator {
     }
 
     fn judge(&self, evidence: &Evidence<'_>) -> Option<Failure> {
-        self.judge_end(evidence)
+        self.judge_turn(evidence)
     }
 }
 
@@ -162,7 +144,7 @@ impl ClaudeTranslator {
     fn push_system(&mut self, line: &wire::System) -> ParsedLine {
         match line.subtype.as_deref().unwrap_or_default() {
             "init" => {
-                self.turn = ClaudeTurn::Open;
+                self.turn = TurnStatus::Open;
                 self.hooks.record_session(line);
                 self.servers_down = list_servers_down(line);
                 ParsedLine::from_events(build_session_events(line))
@@ -212,8 +194,8 @@ impl ClaudeTranslator {
         if is_synthetic {
             return ParsedLine::from_events(self.push_synthetic(line));
         }
-        self.turn = ClaudeTurn::Open;
-        let speaker = find_speaker(&line);
+        self.turn = TurnStatus::Open;
+        let speaker = line.speaker();
         let wire::Content { blocks, lost } = std::mem::take(&mut line.message.content);
         let mut events = Vec::new();
         for block in blocks {
@@ -307,7 +289,7 @@ impl ClaudeTranslator {
         let id = block.tool_use_id.clone().unwrap_or_default();
         let outcome =
             if block.is_error == Some(true) { ToolOutcome::Error } else { ToolOutcome::Ok };
-        let output = excerpt_text(&block.output(), OUTPUT_CHARS);
+        let output = shorten_output(&block.output());
         let call = self.open_calls.remove(&id);
         match (call.as_ref().map(|call| call.name.as_str()), outcome) {
             (Some(STRUCTURED_OUTPUT), ToolOutcome::Error) => return vec![build_notice(output)],
@@ -333,9 +315,9 @@ impl ClaudeTranslator {
         let mut events = Vec::new();
         for block in &line.message.content.blocks {
             if block.kind.0.ends_with("tool_result") {
-                self.turn = ClaudeTurn::Open;
+                self.turn = TurnStatus::Open;
                 events.extend(self.end_tool(block, line));
-            } else if let (Some(text), Speaker::Agent) = (&block.text, find_speaker(line)) {
+            } else if let (Some(text), Speaker::Agent) = (&block.text, line.speaker()) {
                 events.push(build_notice(shorten_to_line(&text.0, GLANCE_CHARS)));
             }
         }
@@ -387,8 +369,8 @@ impl ClaudeTranslator {
         events.push(AgentEvent::Result { status, text, structured: line.structured_output });
         self.open_text = None;
         self.turn = match reported {
-            Some(reported) => ClaudeTurn::Failed(Box::new(reported)),
-            None => ClaudeTurn::Succeeded,
+            Some(reported) => TurnStatus::Failed(Box::new(reported)),
+            None => TurnStatus::Succeeded,
         };
         ParsedLine { events, activity: LineActivity::Final }
     }
@@ -396,13 +378,6 @@ impl ClaudeTranslator {
 
 fn build_notice(text: impl AsRef<str>) -> AgentEvent {
     AgentEvent::Notice { text: shorten_text(text.as_ref()) }
-}
-
-fn find_speaker(line: &wire::MessageLine<'_>) -> Speaker {
-    match line.parent_tool_use_id {
-        Some(_) => Speaker::Subagent,
-        None => Speaker::Agent,
-    }
 }
 
 fn read_message(line: &wire::System) -> Option<String> {

@@ -7,6 +7,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
+use ralph_model::agent_output::Speaker;
 use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
@@ -106,6 +107,16 @@ pub(crate) struct MessageLine<'a> {
     pub(crate) api_error_params: Option<ApiErrorParams>,
     #[serde(default, deserialize_with = "read_object")]
     pub(crate) tool_use_result: Option<ToolUseResult>,
+}
+
+impl MessageLine<'_> {
+    /// Returns who wrote the message.
+    pub(crate) fn speaker(&self) -> Speaker {
+        match self.parent_tool_use_id {
+            Some(_) => Speaker::Subagent,
+            None => Speaker::Agent,
+        }
+    }
 }
 
 #[derive(Debug, Deserialize)]

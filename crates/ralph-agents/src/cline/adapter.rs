@@ -2,8 +2,8 @@
 //!
 //! Cline keeps its keys in its settings; none of the usual variables is read.
 
-use ralph_core::capability::{Capabilities, PromptEcho, Support, UsageReport};
-use ralph_core::recipe::AgentKind;
+use ralph_model::agent::AgentKind;
+use ralph_model::capability::{Capabilities, PromptEcho, Support, UsageReport};
 
 use super::call::build_call;
 use super::failure::INSTALL_HINT;

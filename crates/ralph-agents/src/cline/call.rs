@@ -3,14 +3,11 @@
 //! Not here: `--yolo`. That mode prompts a model that just answers again, without end; approving
 //! everything is the default without it.
 
-use ralph_core::failure::Failure;
 use ralph_core::ports::AgentRequest;
-use ralph_core::recipe::Permissions;
+use ralph_model::agent::Permissions;
+use ralph_model::failure::Failure;
 
-use crate::call::{AgentCall, CallContext, IdleWatch, build_environment, deliver_prompt, has_flag};
-
-/// The longest prompt in an argument. Linux allows 128 KiB for one.
-const LONGEST_ARGUMENT: usize = 100_000;
+use crate::call::{AgentCall, CallContext, FlagBuilder, LONGEST_ARGUMENT, deliver_prompt};
 
 /// The argument if the prompt cannot be one. Cline appends stdin to it.
 const SEE_STDIN: &str = "Do what the following text asks.";
@@ -21,23 +18,16 @@ pub(crate) fn build_call(
     context: &CallContext,
 ) -> Result<AgentCall, Failure> {
     let delivery = deliver_prompt(request, context)?;
-    let user = delivery.flags;
-    let mut args = Vec::new();
-    if !has_flag(&user, &["--json"]) {
-        args.push("--json".to_owned());
-    }
+    let mut flags = FlagBuilder::new(&delivery.flags);
+    flags.add_flag(&["--json"], None);
     match request.agent.permissions {
-        Permissions::Ask if !has_flag(&user, &["--auto-approve"]) => {
-            args.extend(["--auto-approve", "false"].map(str::to_owned));
-        }
-        Permissions::Ask | Permissions::Skip => {}
+        Permissions::Ask => flags.add_flag(&["--auto-approve"], Some("false")),
+        Permissions::Skip => {}
     }
-    if let Some(model) = &request.agent.model
-        && !has_flag(&user, &["-m", "--model"])
-    {
-        args.extend(["-m".to_owned(), model.clone()]);
+    if let Some(model) = &request.agent.model {
+        flags.add_flag(&["-m", "--model"], Some(model));
     }
-    args.extend(user);
+    let mut args = flags.append_user_flags();
     let mut stdin = delivery.stdin;
     if !stdin.is_empty() {
         if can_be_argument(&request.prompt) {
@@ -47,14 +37,7 @@ pub(crate) fn build_call(
             args.push(SEE_STDIN.to_owned());
         }
     }
-    Ok(AgentCall {
-        program: request.agent.command.clone(),
-        args,
-        stdin,
-        env_remove: request.agent.env_deny.clone(),
-        env: build_environment(request, &[]),
-        idle: IdleWatch::Watch,
-    })
+    Ok(AgentCall::new(request, args, stdin))
 }
 
 /// Returns whether Cline accepts a text as prompt argument. It treats a single word as a command,

@@ -3,14 +3,14 @@
 //! Success is a `run_result` with `completed` and no `run_aborted` after it; exit code 0 means
 //! nothing, because interrupts also exit with 0. Patterns are searched only in errors.
 
-use ralph_core::child::{Ending, Limit};
-use ralph_core::failure::{Failure, FailureClass};
+use ralph_core::plain::Plain;
+use ralph_model::failure::{Failure, FailureClass};
 use serde::Deserialize;
 
-use super::translate::{ClineTranslator, ClineTurn};
+use super::translate::ClineTranslator;
 use crate::translator::{Evidence, shorten_text};
+use crate::turn_status::{JudgeTurn, TurnStatus};
 use crate::{error_patterns, exit_failure};
-use ralph_core::plain::Plain;
 
 /// Hint on how to install the program.
 pub(crate) const INSTALL_HINT: &str =
@@ -21,7 +21,7 @@ const LOGIN_HINT: &str =
 
 /// A failure as Cline reports it.
 #[derive(Debug)]
-pub(super) struct ClineFailure {
+pub(crate) struct ClineFailure {
     /// Cline's own message.
     pub(super) message: String,
     cause: ClineFailureCause,
@@ -91,53 +91,37 @@ impl ClineFailure {
     }
 }
 
-impl ClineTranslator {
-    pub(super) fn judge_end(&self, evidence: &Evidence<'_>) -> Option<Failure> {
-        let ending = &evidence.end.ending;
-        match (&self.turn, ending) {
-            (_, Ending::Interrupted { .. } | Ending::NotStarted { .. }) => {
-                exit_failure::judge_imposed_ending(ending, INSTALL_HINT)
+impl JudgeTurn for ClineTranslator {
+    type Reported = ClineFailure;
+
+    fn turn(&self) -> &TurnStatus<ClineFailure> {
+        &self.turn
+    }
+
+    fn install_hint(&self) -> &'static str {
+        INSTALL_HINT
+    }
+
+    fn judge_failed(&self, reported: &ClineFailure, evidence: &Evidence<'_>) -> Failure {
+        reported.to_failure(evidence)
+    }
+
+    fn judge_unfinished(&self, evidence: &Evidence<'_>) -> Failure {
+        let message = self.read_stderr(evidence);
+        exit_failure::judge_missing_result(&evidence.end.ending, message, |message| {
+            if let Some(error) = &self.error {
+                return Some(error.to_failure(evidence));
             }
-            (ClineTurn::Failed(reported), _) => Some(reported.to_failure(evidence)),
-            // The answer is complete; that the process did not exit afterwards does not void it.
-            (
-                ClineTurn::Succeeded,
-                Ending::Exited { code: 0 } | Ending::Lingered { .. } | Ending::TimedOut { .. },
-            ) => {
-                let is_empty = evidence.reading.is_silent();
-                is_empty.then(|| Failure::new(FailureClass::Empty, "it said nothing"))
-            }
-            (ClineTurn::Succeeded, Ending::Exited { .. } | Ending::Signalled { .. }) => {
-                Some(exit_failure::build_crash_failure(
-                    ending,
-                    &read_stderr_message(evidence.stderr_tail),
-                ))
-            }
-            (ClineTurn::Open, Ending::TimedOut { limit, .. }) => match (limit, &self.error) {
-                (Limit::Idle, Some(error)) => Some(error.to_failure(evidence)),
-                (Limit::Idle | Limit::Hard | Limit::Output | Limit::Growth | Limit::Disk, _) => {
-                    exit_failure::judge_imposed_ending(ending, INSTALL_HINT)
-                }
-            },
-            (ClineTurn::Open, Ending::Exited { code: 0 } | Ending::Lingered { .. }) => {
-                let message = read_stderr_message(evidence.stderr_tail);
-                let message =
-                    if message.is_empty() { "it gave no result".to_owned() } else { message };
-                Some(Failure::new(FailureClass::Malformed, message))
-            }
-            (ClineTurn::Open, Ending::Exited { .. } | Ending::Signalled { .. }) => {
-                if let Some(error) = &self.error {
-                    return Some(error.to_failure(evidence));
-                }
-                let message = read_stderr_message(evidence.stderr_tail);
-                Some(match error_patterns::classify_message(&message) {
-                    Some(class) => error_patterns::build_failure(
-                        class, &message, &message, evidence, LOGIN_HINT,
-                    ),
-                    None => exit_failure::build_crash_failure(ending, &message),
-                })
-            }
-        }
+            error_patterns::find_failure(message, evidence, LOGIN_HINT)
+        })
+    }
+
+    fn judge_silence(&self, evidence: &Evidence<'_>) -> Option<Failure> {
+        self.error.as_ref().map(|error| error.to_failure(evidence))
+    }
+
+    fn read_stderr(&self, evidence: &Evidence<'_>) -> String {
+        read_stderr_message(evidence.stderr_tail)
     }
 }
 

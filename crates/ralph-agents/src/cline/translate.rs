@@ -5,31 +5,22 @@
 
 use std::collections::BTreeMap;
 
-use ralph_core::agent_output::{
+use ralph_core::ports::AgentRequest;
+use ralph_model::agent_output::{
     AgentEvent, ResultStatus, Speaker, TextForm, ToolOutcome, Usage, UsageScope,
 };
-use ralph_core::failure::Failure;
-use ralph_core::ports::AgentRequest;
-use ralph_core::text::excerpt_text;
-use ralph_core::text::shorten_to_line;
-use ralph_core::units::{Tokens, UsdMicros};
+use ralph_model::failure::Failure;
+use ralph_model::text::shorten_to_line;
+use ralph_model::units::{Tokens, UsdMicros};
 use serde_json::value::RawValue;
 
 use super::failure::ClineFailure;
 use super::wire;
 use crate::final_answer::FinalAnswer;
-use crate::json_events::build_notice;
+use crate::json_events::{GLANCE_CHARS, MOST_OPEN_CALLS, build_notice, shorten_output};
 use crate::json_salvage::read_objects;
 use crate::translator::{Evidence, LineActivity, ParsedLine, Translate};
-
-/// How much of a tool's output an event keeps. All of it is in the stored stream.
-const OUTPUT_CHARS: usize = 10_000;
-
-/// How much of a tool's input one line shows.
-const GLANCE_CHARS: usize = 200;
-
-/// More open tool calls than this mean a broken stream, not parallel work.
-const MOST_OPEN_CALLS: usize = 1_000;
+use crate::turn_status::{JudgeTurn, TurnStatus};
 
 /// The tool that changes files.
 const EDITOR: &str = "editor";
@@ -37,7 +28,7 @@ const EDITOR: &str = "editor";
 /// Translates the stream of one call.
 #[derive(Debug, Default)]
 pub(crate) struct ClineTranslator {
-    pub(super) turn: ClineTurn,
+    pub(super) turn: TurnStatus<ClineFailure>,
     /// The last error that no progress has followed yet.
     pub(super) error: Option<ClineFailure>,
     answer: FinalAnswer,
@@ -46,16 +37,6 @@ pub(crate) struct ClineTranslator {
     reasoning: ContentFlow,
     /// The files that open calls change if they succeed.
     open_edits: BTreeMap<String, String>,
-}
-
-/// Status of a run.
-#[derive(Debug, Default)]
-pub(super) enum ClineTurn {
-    /// No result has come since the run began.
-    #[default]
-    Open,
-    Succeeded,
-    Failed(ClineFailure),
 }
 
 /// Whether the next delta continues the last one.
@@ -72,7 +53,7 @@ impl Translate for ClineTranslator {
     }
 
     fn judge(&self, evidence: &Evidence<'_>) -> Option<Failure> {
-        self.judge_end(evidence)
+        self.judge_turn(evidence)
     }
 }
 
@@ -104,7 +85,7 @@ impl ClineTranslator {
             "run_result" => self.push_result(line),
             "run_aborted" => {
                 let message = line.message.unwrap_or_else(|| "aborted".to_owned());
-                self.turn = ClineTurn::Failed(ClineFailure::from_abort(&message));
+                self.turn = TurnStatus::Failed(ClineFailure::from_abort(&message));
                 build_result(ResultStatus::Failed(message), None, Vec::new())
             }
             "error" => {
@@ -163,7 +144,7 @@ impl ClineTranslator {
                 ParsedLine::from_events(events)
             }
             ("iteration_start", _) => {
-                self.turn = ClineTurn::Open;
+                self.turn = TurnStatus::Open;
                 self.text = ContentFlow::Closed;
                 ParsedLine::from_activity(LineActivity::Progress)
             }
@@ -237,7 +218,7 @@ impl ClineTranslator {
             .chain(event.error.as_ref().and_then(|error| error.message.clone()))
             .filter(|text| !text.is_empty())
             .collect();
-        let output = excerpt_text(&texts.join("\n"), OUTPUT_CHARS);
+        let output = shorten_output(&texts.join("\n"));
         let edit = self.open_edits.remove(&id).filter(|_| outcome == ToolOutcome::Ok);
         let mut events = vec![AgentEvent::ToolEnded { id, outcome, output }];
         events.extend(edit.map(|path| AgentEvent::FileChanged { path }));
@@ -254,14 +235,14 @@ impl ClineTranslator {
         );
         self.text = ContentFlow::Closed;
         if line.finish.as_deref() == Some("completed") {
-            self.turn = ClineTurn::Succeeded;
+            self.turn = TurnStatus::Succeeded;
             let text = self.answer.take_result_text(line.text, &mut events);
             return build_result(ResultStatus::Success, text, events);
         }
         let reported =
             ClineFailure::from_finish(line.finish.as_deref(), line.text, self.error.take());
         let message = reported.message.clone();
-        self.turn = ClineTurn::Failed(reported);
+        self.turn = TurnStatus::Failed(reported);
         build_result(ResultStatus::Failed(message), None, events)
     }
 }

@@ -3,11 +3,11 @@
 //! Settings without a flag are configuration keys. Not here: limits of turns or cost, which Codex
 //! does not have.
 
-use ralph_core::capability::SchemaOutput;
-use ralph_core::failure::Failure;
+use ralph_core::checking::secret::is_secret_name;
 use ralph_core::ports::AgentRequest;
-use ralph_core::recipe::{AgentOutput, Permissions};
-use ralph_core::secret::is_secret_name;
+use ralph_model::agent::{AgentOutput, Permissions};
+use ralph_model::capability::SchemaOutput;
+use ralph_model::failure::Failure;
 
 use super::adapter::DEPRECATED_FLAGS;
 use crate::call::{
@@ -98,10 +98,6 @@ pub(crate) fn build_call(
         args.push("-".to_owned());
     }
     Ok(AgentCall {
-        program: request.agent.command.clone(),
-        args,
-        stdin: delivery.stdin,
-        env_remove: request.agent.env_deny.clone(),
         env: build_environment(
             request,
             &variables.iter().map(|(name, value)| (name.as_str(), *value)).collect::<Vec<_>>(),
@@ -110,6 +106,7 @@ pub(crate) fn build_call(
             AgentOutput::Events => IdleWatch::Watch,
             AgentOutput::Text => IdleWatch::Off,
         },
+        ..AgentCall::new(request, args, delivery.stdin)
     })
 }
 

@@ -3,13 +3,13 @@
 //! Success is a completed turn and a matching exit. Patterns are searched only in the message of a
 //! failed turn and, if no turn ended, in the end of stderr; never in what the agent wrote or read.
 
-use ralph_core::child::{Ending, Limit};
-use ralph_core::failure::{Failure, FailureClass};
+use ralph_model::child::Ending;
+use ralph_model::failure::{Failure, FailureClass};
 
-use super::translate::{CodexTranslator, CodexTurn};
-use crate::exit_failure;
-use crate::rate_limit_text;
+use super::translate::CodexTranslator;
 use crate::translator::{Evidence, shorten_text};
+use crate::turn_status::{JudgeTurn, TurnStatus};
+use crate::{exit_failure, rate_limit_text};
 
 /// Hint on how to install the program.
 pub(crate) const INSTALL_HINT: &str =
@@ -18,66 +18,56 @@ pub(crate) const INSTALL_HINT: &str =
 /// The exit code of a usage error.
 pub(super) const USAGE: i32 = 2;
 
-impl CodexTranslator {
-    pub(super) fn judge_end(&self, evidence: &Evidence<'_>) -> Option<Failure> {
+impl JudgeTurn for CodexTranslator {
+    type Reported = String;
+
+    fn turn(&self) -> &TurnStatus<String> {
+        &self.turn
+    }
+
+    fn install_hint(&self) -> &'static str {
+        INSTALL_HINT
+    }
+
+    fn judge_failed(&self, reported: &String, evidence: &Evidence<'_>) -> Failure {
+        let class = classify_error(reported, evidence).unwrap_or(FailureClass::Crashed);
+        build_failure(class, reported)
+    }
+
+    fn judge_unfinished(&self, evidence: &Evidence<'_>) -> Failure {
         let ending = &evidence.end.ending;
-        match (&self.turn, ending) {
-            (_, Ending::Interrupted { .. } | Ending::NotStarted { .. }) => {
-                exit_failure::judge_imposed_ending(ending, INSTALL_HINT)
-            }
-            (CodexTurn::Failed(message), _) => {
-                let class = classify_error(message, evidence).unwrap_or(FailureClass::Crashed);
-                Some(build_failure(class, message))
-            }
-            // The answer is complete; that the process did not exit afterwards does not void it.
-            (
-                CodexTurn::Completed,
-                Ending::Exited { code: 0 } | Ending::Lingered { .. } | Ending::TimedOut { .. },
-            ) => evidence
-                .reading
-                .is_silent()
-                .then(|| Failure::new(FailureClass::Empty, "it said nothing")),
-            (CodexTurn::Completed, Ending::Exited { .. } | Ending::Signalled { .. }) => {
-                Some(exit_failure::build_crash_failure(
-                    ending,
-                    &exit_failure::take_last_lines(evidence.stderr_tail),
-                ))
-            }
-            (CodexTurn::Open, Ending::TimedOut { limit, .. }) => match (limit, &self.error) {
-                // Silence during a reconnect is caused by the network or the server.
-                (Limit::Idle, Some(message)) => {
-                    let class =
-                        classify_error(message, evidence).unwrap_or(FailureClass::Overloaded);
-                    Some(build_failure(class, message))
-                }
-                (Limit::Idle | Limit::Hard | Limit::Output | Limit::Growth | Limit::Disk, _) => {
-                    exit_failure::judge_imposed_ending(ending, INSTALL_HINT)
-                }
-            },
-            (CodexTurn::Open, Ending::Exited { code: 0 } | Ending::Lingered { .. }) => {
-                let message = self.read_error_text(evidence);
+        if *ending == (Ending::Exited { code: USAGE }) {
+            let message = self.read_stderr(evidence);
+            let message = if message.is_empty() { ending.to_string() } else { message };
+            return build_failure(FailureClass::BadCall, &message);
+        }
+        let message = self.read_error_text(evidence);
+        match ending {
+            Ending::Exited { code: 0 } | Ending::Lingered { .. } => {
                 let message =
                     if message.is_empty() { "its turn did not end".to_owned() } else { message };
-                Some(Failure::new(FailureClass::Malformed, message))
+                Failure::new(FailureClass::Malformed, message)
             }
-            (CodexTurn::Open, Ending::Exited { code: USAGE }) => {
-                let message = exit_failure::take_last_lines(evidence.stderr_tail);
-                let message = if message.is_empty() { ending.to_string() } else { message };
-                Some(build_failure(FailureClass::BadCall, &message))
-            }
-            (CodexTurn::Open, Ending::Exited { .. }) => {
-                let message = self.read_error_text(evidence);
-                Some(match classify_error(&message, evidence) {
-                    Some(class) => build_failure(class, &message),
-                    None => exit_failure::build_crash_failure(ending, &message),
-                })
-            }
-            (CodexTurn::Open, Ending::Signalled { .. }) => {
-                Some(exit_failure::build_crash_failure(ending, &self.read_error_text(evidence)))
-            }
+            Ending::Exited { .. } => match classify_error(&message, evidence) {
+                Some(class) => build_failure(class, &message),
+                None => exit_failure::build_crash_failure(ending, &message),
+            },
+            Ending::Signalled { .. }
+            | Ending::TimedOut { .. }
+            | Ending::Interrupted { .. }
+            | Ending::NotStarted { .. } => exit_failure::build_crash_failure(ending, &message),
         }
     }
 
+    /// Silence during a reconnect is caused by the network or the server.
+    fn judge_silence(&self, evidence: &Evidence<'_>) -> Option<Failure> {
+        let message = self.error.as_ref()?;
+        let class = classify_error(message, evidence).unwrap_or(FailureClass::Overloaded);
+        Some(build_failure(class, message))
+    }
+}
+
+impl CodexTranslator {
     /// Returns the error that no progress has followed, else the end of stderr.
     fn read_error_text(&self, evidence: &Evidence<'_>) -> String {
         let on_stderr = || exit_failure::take_last_lines(evidence.stderr_tail);

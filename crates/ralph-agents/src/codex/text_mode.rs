@@ -3,9 +3,9 @@
 //!
 //! Not here: reading the file, which the caller does.
 
-use ralph_core::agent_output::{AgentEvent, ResultStatus, Speaker, TextForm};
-use ralph_core::child::Ending;
-use ralph_core::failure::{Failure, FailureClass};
+use ralph_model::agent_output::{AgentEvent, ResultStatus, Speaker, TextForm};
+use ralph_model::child::Ending;
+use ralph_model::failure::{Failure, FailureClass};
 
 use super::failure::{INSTALL_HINT, USAGE, build_failure, classify_error};
 use crate::exit_failure;

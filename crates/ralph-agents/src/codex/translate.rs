@@ -7,35 +7,26 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-use ralph_core::agent_output::{
+use ralph_core::ports::AgentRequest;
+use ralph_model::agent_output::{
     AgentEvent, ResultStatus, Speaker, TextForm, TodoItem, TodoState, ToolOutcome, Usage,
     UsageScope,
 };
-use ralph_core::failure::Failure;
-use ralph_core::ports::AgentRequest;
-use ralph_core::text::excerpt_text;
-use ralph_core::text::shorten_to_line;
-use ralph_core::units::Tokens;
+use ralph_model::failure::Failure;
+use ralph_model::text::shorten_to_line;
+use ralph_model::units::Tokens;
 
 use super::wire;
-use crate::json_events::build_notice;
+use crate::json_events::{GLANCE_CHARS, MOST_OPEN_CALLS, build_notice, shorten_output};
 use crate::json_salvage::read_objects;
 use crate::lenient_json;
 use crate::translator::{Evidence, LineActivity, ParsedLine, Translate, shorten_text};
-
-/// How much of a tool's output an event keeps. All of it is in the stored stream.
-const OUTPUT_CHARS: usize = 10_000;
-
-/// How much of a tool's input one line shows.
-const GLANCE_CHARS: usize = 200;
-
-/// More open tool calls than this mean a broken stream, not parallel work.
-const MOST_OPEN_CALLS: usize = 1_000;
+use crate::turn_status::{JudgeTurn, TurnStatus};
 
 /// Translates the stream of one call.
 #[derive(Debug)]
 pub(crate) struct CodexTranslator {
-    pub(super) turn: CodexTurn,
+    pub(super) turn: TurnStatus<String>,
     /// The last error that no progress has followed yet: a reconnect, or the reason of a failure
     /// that is reported later.
     pub(super) error: Option<String>,
@@ -44,15 +35,6 @@ pub(crate) struct CodexTranslator {
     is_outdated: bool,
     open_calls: BTreeSet<String>,
     todo: Vec<TodoItem>,
-}
-
-/// Status of a turn.
-#[derive(Debug)]
-pub(super) enum CodexTurn {
-    Open,
-    Completed,
-    /// Contains the error message.
-    Failed(String),
 }
 
 /// Stage of an item.
@@ -76,14 +58,14 @@ impl Translate for CodexTranslator {
     }
 
     fn judge(&self, evidence: &Evidence<'_>) -> Option<Failure> {
-        self.judge_end(evidence)
+        self.judge_turn(evidence)
     }
 }
 
 impl CodexTranslator {
     pub(crate) fn new(_request: &AgentRequest) -> Self {
         Self {
-            turn: CodexTurn::Open,
+            turn: TurnStatus::Open,
             error: None,
             is_outdated: false,
             open_calls: BTreeSet::new(),
@@ -114,7 +96,7 @@ impl CodexTranslator {
                 }]));
             }
             "turn.started" => {
-                self.turn = CodexTurn::Open;
+                self.turn = TurnStatus::Open;
                 return Some(ParsedLine::from_activity(LineActivity::Progress));
             }
             "turn.completed" => return Some(self.complete_turn(line.usage.as_ref())),
@@ -131,7 +113,7 @@ impl CodexTranslator {
     fn push_item(&mut self, phase: ItemPhase, item: &wire::Item<'_>) -> Option<ParsedLine> {
         let events = match (read_kind(item), phase) {
             ("agent_message", ItemPhase::Completed) => {
-                self.turn = CodexTurn::Open;
+                self.turn = TurnStatus::Open;
                 self.is_outdated = false;
                 vec![build_text_event(read_text(item))]
             }
@@ -161,7 +143,7 @@ impl CodexTranslator {
         let mut events = Vec::new();
         let is_open = self.open_calls.contains(&id);
         if !is_open && phase != ItemPhase::Updated {
-            self.turn = CodexTurn::Open;
+            self.turn = TurnStatus::Open;
             events.push(AgentEvent::ToolStarted {
                 id: id.clone(),
                 name: read_tool_name(item),
@@ -180,7 +162,7 @@ impl CodexTranslator {
             ItemPhase::Completed => {
                 self.open_calls.remove(&id);
                 let outcome = judge_tool(item);
-                let output = excerpt_text(&read_output(item), OUTPUT_CHARS);
+                let output = shorten_output(&read_output(item));
                 events.push(AgentEvent::ToolEnded { id, outcome, output });
                 if outcome == ToolOutcome::Ok {
                     let paths = item.changes.iter().flatten().filter_map(|it| it.path.clone());
@@ -221,8 +203,8 @@ impl CodexTranslator {
         match self.turn {
             // The text of the lost attempt, perhaps with a completion tag, is sent again or not at
             // all.
-            CodexTurn::Open => self.is_outdated = true,
-            CodexTurn::Completed | CodexTurn::Failed(_) => {}
+            TurnStatus::Open => self.is_outdated = true,
+            TurnStatus::Succeeded | TurnStatus::Failed(_) => {}
         }
         let parsed = ParsedLine::from_events(vec![build_notice(&message)]);
         self.error = Some(message);
@@ -230,7 +212,7 @@ impl CodexTranslator {
     }
 
     fn complete_turn(&mut self, usage: Option<&wire::Usage>) -> ParsedLine {
-        self.turn = CodexTurn::Completed;
+        self.turn = TurnStatus::Succeeded;
         let mut events = Vec::new();
         if self.is_outdated {
             events.push(build_text_event(String::new()));
@@ -251,7 +233,7 @@ impl CodexTranslator {
             .or_else(|| self.error.clone())
             .filter(|message| !message.trim().is_empty())
             .unwrap_or_else(|| "the turn failed".to_owned());
-        self.turn = CodexTurn::Failed(message.clone());
+        self.turn = TurnStatus::Failed(message.clone());
         ParsedLine::from_events(vec![AgentEvent::Result {
             status: ResultStatus::Failed(shorten_text(&message)),
             text: None,

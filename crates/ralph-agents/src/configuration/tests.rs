@@ -1,6 +1,6 @@
 //! What is copied from the user's own configuration of each agent, as tables.
 
-use ralph_core::recipe::AgentKind;
+use ralph_model::agent::AgentKind;
 
 use super::*;
 use crate::registry::find_adapter;

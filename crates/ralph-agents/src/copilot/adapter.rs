@@ -2,8 +2,8 @@
 //!
 //! It keeps its login in its settings. The cache holds its own program, 200 MB of it.
 
-use ralph_core::capability::{Capabilities, McpServers, PromptEcho, Support};
-use ralph_core::recipe::AgentKind;
+use ralph_model::agent::AgentKind;
+use ralph_model::capability::{Capabilities, McpServers, PromptEcho, Support};
 
 use super::call::{INSTALL_HINT, build_call};
 use super::translate::CopilotTranslator;

@@ -2,12 +2,11 @@
 //!
 //! Not here: hooks, which are files in the user's or the project's configuration.
 
-use ralph_core::failure::Failure;
 use ralph_core::ports::AgentRequest;
-use ralph_core::recipe::Permissions;
+use ralph_model::agent::Permissions;
+use ralph_model::failure::Failure;
 
-use crate::call::{AgentCall, CallContext, IdleWatch, build_environment, deliver_prompt};
-use crate::json_events::FlagBuilder;
+use crate::call::{AgentCall, CallContext, FlagBuilder, deliver_prompt};
 use crate::turn_status::FailureHints;
 
 /// Hint on how to install the program.
@@ -40,12 +39,5 @@ pub(crate) fn build_call(
         let servers = format!("@{}", servers.to_string_lossy());
         flags.add_flag(&["--additional-mcp-config"], Some(&servers));
     }
-    Ok(AgentCall {
-        program: request.agent.command.clone(),
-        args: flags.append_user_flags(),
-        stdin: delivery.stdin,
-        env_remove: request.agent.env_deny.clone(),
-        env: build_environment(request, &[]),
-        idle: IdleWatch::Watch,
-    })
+    Ok(AgentCall::new(request, flags.append_user_flags(), delivery.stdin))
 }

@@ -8,6 +8,3 @@ mod translate;
 mod wire;
 
 pub(super) use adapter::ADAPTER;
-
-#[cfg(test)]
-mod tests;

@@ -4,10 +4,10 @@
 //! Messages come in deltas and then complete. A line of an unknown type is `Unparsed` unless it is
 //! marked as ephemeral. Not here: what an error means, see `turn_status`.
 
-use ralph_core::agent_output::{AgentEvent, ResultStatus, Speaker, TextForm, ToolOutcome};
-use ralph_core::failure::{Failure, FailureClass};
 use ralph_core::ports::AgentRequest;
-use ralph_core::text::shorten_to_line;
+use ralph_model::agent_output::{AgentEvent, ResultStatus, Speaker, TextForm, ToolOutcome};
+use ralph_model::failure::{Failure, FailureClass};
+use ralph_model::text::shorten_to_line;
 
 use super::call::HINTS;
 use super::wire;

@@ -3,18 +3,17 @@
 
 use jaq_json::Val;
 use proptest::prelude::*;
-use ralph_core::agent_output::{AgentEvent, Reply, UsageScope};
-use ralph_core::child::Ending;
-use ralph_core::failure::FailureClass;
 use ralph_core::ports::AgentRequest;
-use ralph_core::recipe::{AgentKind, Selectors, UsageSelectors};
-use ralph_core::units::{Tokens, UsdMicros};
+use ralph_model::agent::{AgentKind, Selectors, UsageSelectors};
+use ralph_model::agent_output::{AgentEvent, Reply, UsageScope};
+use ralph_model::child::Ending;
+use ralph_model::failure::FailureClass;
+use ralph_model::units::{Tokens, UsdMicros};
 use serde_json::{Value, json};
 
 use super::filter::Filter;
 use crate::call::tests::context;
-use crate::test_support::build_request;
-use crate::test_support::read_stream;
+use crate::test_support::{build_request, read_stream};
 use crate::tests::recorded::{NOW, exit};
 use crate::{IdleWatch, LineActivity, LineDisplay, ParsedLine, build_call, create_translator};
 

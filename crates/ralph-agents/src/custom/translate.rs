@@ -5,11 +5,11 @@
 //! deltas, until a complete message comes. Not here: the filters themselves.
 
 use jaq_json::Val;
-use ralph_core::agent_output::{AgentEvent, Speaker, TextForm, Usage, UsageScope};
-use ralph_core::failure::{Failure, FailureClass};
 use ralph_core::ports::AgentRequest;
-use ralph_core::recipe::AgentKind;
-use ralph_core::units::{Tokens, UsdMicros};
+use ralph_model::agent::AgentKind;
+use ralph_model::agent_output::{AgentEvent, Speaker, TextForm, Usage, UsageScope};
+use ralph_model::failure::{Failure, FailureClass};
+use ralph_model::units::{Tokens, UsdMicros};
 
 use super::filter::{Filter, FilterError, Selection};
 use crate::adapter::AgentAdapter;

@@ -2,9 +2,9 @@
 //!
 //! It reads a Google login file only if a variable or its settings select it.
 
-use ralph_core::capability::{Capabilities, PromptEcho, Support, UsageReport};
-use ralph_core::recipe::AgentKind;
-use ralph_core::version::Version;
+use ralph_model::agent::AgentKind;
+use ralph_model::capability::{Capabilities, PromptEcho, Support, UsageReport};
+use ralph_model::version::Version;
 
 use super::call::{INSTALL_HINT, build_call};
 use super::translate::GeminiTranslator;
@@ -25,10 +25,7 @@ pub(crate) static ADAPTER: AgentAdapter = AgentAdapter {
     billing_variable: Some("GEMINI_API_KEY"),
     oldest_version: Some(Version::new(0, 11, 0)),
     sbx_template: Some("gemini"),
-    legacy_args: LegacyArgs {
-        switches: &["-p", "--prompt", "-y", "--yolo"],
-        with_value: &["--output-format", "-o", "--approval-mode"],
-    },
+    legacy_args: LEGACY_ARGS,
     capabilities: |_| Capabilities {
         usage: UsageReport::Tokens,
         stop_hook: Support::Yes,
@@ -72,8 +69,14 @@ static AGENT_ENV: AgentEnv = AgentEnv {
     missing_login_hint: None,
 };
 
+/// Flags that ralph adds by itself.
+pub(crate) const LEGACY_ARGS: LegacyArgs = LegacyArgs {
+    switches: &["-p", "--prompt", "-y", "--yolo"],
+    with_value: &["--output-format", "-o", "--approval-mode"],
+};
+
 /// Keys that start programs. Older versions have no sections.
-const REMOVED_KEYS: &[&str] = &[
+pub(crate) const REMOVED_KEYS: &[&str] = &[
     "hooks",
     "mcpServers",
     "mcp/serverCommand",

@@ -2,44 +2,22 @@
 //!
 //! Not here: MCP servers, hooks and the turn limit, which it reads from its settings only.
 
-use ralph_core::failure::{Failure, FailureClass};
 use ralph_core::ports::AgentRequest;
-use ralph_core::recipe::Permissions;
-use ralph_core::version::Version;
+use ralph_model::agent::Permissions;
+use ralph_model::failure::{Failure, FailureClass};
+use ralph_model::version::Version;
 
-use crate::call::{AgentCall, CallContext, IdleWatch, build_environment, deliver_prompt, has_flag};
+use crate::call::{AgentCall, CallContext, FlagBuilder, deliver_prompt};
 
 /// Hint on how to install the program.
 pub(crate) const INSTALL_HINT: &str =
     "install Gemini CLI (`npm install -g @google/gemini-cli`), or set `agent.command`";
 
-/// A flag that ralph adds.
-pub(crate) struct Flag<'a> {
-    /// Name of the flag.
-    pub(crate) name: &'a str,
-    /// User flags that replace it.
-    pub(crate) yields_to: &'a [&'a str],
-    pub(crate) value: Option<String>,
-}
-
-impl<'a> Flag<'a> {
-    /// Returns a flag without a value.
-    pub(crate) fn for_switch(name: &'a str, yields_to: &'a [&'a str]) -> Self {
-        Self { name, yields_to, value: None }
-    }
-
-    /// Returns a flag with its value.
-    pub(crate) fn with_value(
-        name: &'a str,
-        yields_to: &'a [&'a str],
-        value: impl Into<String>,
-    ) -> Self {
-        Self { name, yields_to, value: Some(value.into()) }
-    }
-}
-
 /// The names of the flag for the output.
 const OUTPUT: [&str; 2] = ["-o", "--output-format"];
+
+/// The names of the flag for the model.
+pub(crate) const MODEL: [&str; 2] = ["-m", "--model"];
 
 /// The format that ralph reads, whatever it displays.
 const STREAM: &str = "stream-json";
@@ -52,34 +30,30 @@ pub(crate) fn build_call(
     request: &AgentRequest,
     context: &CallContext,
 ) -> Result<AgentCall, Failure> {
-    let mut flags = Vec::new();
+    let delivery = deliver_prompt(request, context)?;
+    let mut flags = begin_flags(request, &delivery.flags)?;
     match request.agent.permissions {
-        Permissions::Skip => {
-            // It refuses to start with both flags.
-            flags.push(Flag::for_switch("--yolo", &["-y", "--approval-mode"]));
-            // In an untrusted folder it exits, and `--yolo` has no effect.
-            if request.agent.version.is_none_or(|version| version >= ASKS_FOR_TRUST) {
-                flags.push(Flag::for_switch("--skip-trust", &[]));
-            }
+        // In an untrusted folder it exits, and `--yolo` has no effect.
+        Permissions::Skip
+            if request.agent.version.is_none_or(|version| version >= ASKS_FOR_TRUST) =>
+        {
+            flags.add_flag(&["--skip-trust"], None);
         }
-        Permissions::Ask => {}
+        Permissions::Skip | Permissions::Ask => {}
     }
     if let Some(model) = &request.agent.model {
-        flags.push(Flag::with_value("-m", &["--model"], model));
+        flags.add_flag(&MODEL, Some(model));
     }
-    build_call_with_flags(request, context, flags, &[])
+    Ok(AgentCall::new(request, flags.append_user_flags(), delivery.stdin))
 }
 
-/// Returns a call for the stream of events with ralph's flags, then the user's, which win.
-pub(crate) fn build_call_with_flags(
+/// Returns the first flags, for the stream of events and for permissions. Fails if the user's
+/// flags select another format.
+pub(crate) fn begin_flags<'a>(
     request: &AgentRequest,
-    context: &CallContext,
-    flags: Vec<Flag<'_>>,
-    variables: &[(&str, &str)],
-) -> Result<AgentCall, Failure> {
-    let delivery = deliver_prompt(request, context)?;
-    let user = delivery.flags;
-    if let Some(format) = find_output_format(&user).filter(|format| *format != STREAM) {
+    user: &'a [String],
+) -> Result<FlagBuilder<'a>, Failure> {
+    if let Some(format) = find_output_format(user).filter(|format| *format != STREAM) {
         let command = &request.agent.command;
         return Err(Failure::new(
             FailureClass::BadCall,
@@ -87,22 +61,14 @@ pub(crate) fn build_call_with_flags(
         )
         .with_hint(format!("remove `{}` and `{}` from `agent.flags`", OUTPUT[0], OUTPUT[1])));
     }
-    let mut args = Vec::new();
-    for flag in [Flag::with_value(OUTPUT[0], &OUTPUT[1..], STREAM)].into_iter().chain(flags) {
-        if !has_flag(&user, &[flag.name]) && !has_flag(&user, flag.yields_to) {
-            args.push(flag.name.to_owned());
-            args.extend(flag.value);
-        }
+    let mut flags = FlagBuilder::new(user);
+    flags.add_flag(&OUTPUT, Some(STREAM));
+    match request.agent.permissions {
+        // It refuses to start with both `--yolo` and `--approval-mode`.
+        Permissions::Skip => flags.add_flag(&["--yolo", "-y", "--approval-mode"], None),
+        Permissions::Ask => {}
     }
-    args.extend(user);
-    Ok(AgentCall {
-        program: request.agent.command.clone(),
-        args,
-        stdin: delivery.stdin,
-        env_remove: request.agent.env_deny.clone(),
-        env: build_environment(request, variables),
-        idle: IdleWatch::Watch,
-    })
+    Ok(flags)
 }
 
 /// Returns the output format that the user's flags select; the last one counts.

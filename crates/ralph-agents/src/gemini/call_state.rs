@@ -3,19 +3,20 @@
 //!
 //! Not here: the lines themselves, and what the end means.
 
-use ralph_core::agent_output::{
+use ralph_model::agent_output::{
     AgentEvent, ResultStatus, Speaker, TextForm, ToolOutcome, Usage, UsageScope,
 };
-use ralph_core::units::Tokens;
+use ralph_model::units::Tokens;
 
 use super::failure::GeminiFailure;
 use super::tools::OpenToolCalls;
 use crate::translator::{LineActivity, ParsedLine};
+use crate::turn_status::TurnStatus;
 
 /// State of a call.
 #[derive(Debug, Default)]
 pub(crate) struct GeminiCallState {
-    pub(super) turn: GeminiTurn,
+    pub(super) turn: TurnStatus<Box<GeminiFailure>>,
     /// Whether the agent has written text since its last tool call.
     pub(super) has_text: bool,
     /// The last error that the stream reported outside a result.
@@ -25,26 +26,16 @@ pub(crate) struct GeminiCallState {
     calls: OpenToolCalls,
 }
 
-/// Status of a turn.
-#[derive(Debug, Default)]
-pub(super) enum GeminiTurn {
-    /// No result has come since the turn began.
-    #[default]
-    Open,
-    Succeeded,
-    Failed(Box<GeminiFailure>),
-}
-
 impl GeminiCallState {
     /// Begins a turn.
     pub(crate) fn begin_turn(&mut self) {
-        self.turn = GeminiTurn::Open;
+        self.turn = TurnStatus::Open;
         self.open_message = None;
     }
 
     /// Adds text of the agent. Text with the same message id belongs together.
     pub(crate) fn push_text(&mut self, text: String, message: &str) -> AgentEvent {
-        self.turn = GeminiTurn::Open;
+        self.turn = TurnStatus::Open;
         self.has_text |= !text.trim().is_empty();
         let form = match &self.open_message {
             Some(open) if open == message => TextForm::Delta,
@@ -77,7 +68,7 @@ impl GeminiCallState {
         input: &str,
         speaker: Speaker,
     ) -> AgentEvent {
-        self.turn = GeminiTurn::Open;
+        self.turn = TurnStatus::Open;
         match speaker {
             Speaker::Agent => {
                 self.open_message = None;
@@ -95,7 +86,7 @@ impl GeminiCallState {
         outcome: ToolOutcome,
         output: &str,
     ) -> Vec<AgentEvent> {
-        self.turn = GeminiTurn::Open;
+        self.turn = TurnStatus::Open;
         self.open_message = None;
         self.calls.end_call(id, outcome, output)
     }
@@ -115,7 +106,7 @@ impl GeminiCallState {
         let (status, text, structured) = match outcome {
             // Its text repeats the structured answer, and would be searched for a tag.
             Ok(TurnAnswer::Structured(structured)) => {
-                self.turn = GeminiTurn::Succeeded;
+                self.turn = TurnStatus::Succeeded;
                 (ResultStatus::Success, None, Some(structured))
             }
             Ok(TurnAnswer::Text(text)) => {
@@ -123,13 +114,13 @@ impl GeminiCallState {
                 if text.as_ref().is_some_and(|text| text.trim().is_empty()) {
                     events.extend(self.retract_text());
                 }
-                self.turn = GeminiTurn::Succeeded;
+                self.turn = TurnStatus::Succeeded;
                 (ResultStatus::Success, text, None)
             }
             Err(reported) => {
                 events.extend(self.retract_text());
                 let status = ResultStatus::Failed(reported.message());
-                self.turn = GeminiTurn::Failed(Box::new(reported));
+                self.turn = TurnStatus::Failed(Box::new(reported));
                 (status, None, None)
             }
         };

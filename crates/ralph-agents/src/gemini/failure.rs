@@ -4,14 +4,16 @@
 //! also follows a dropped stream and TERM. Patterns are searched only in the error of a failed
 //! call, never in what the agent wrote or read.
 
-use ralph_core::child::{Ending, Limit};
-use ralph_core::failure::{Failure, FailureClass};
+use ralph_model::child::Ending;
+use ralph_model::failure::{Failure, FailureClass};
 use serde::Deserialize;
 
 use super::call::INSTALL_HINT;
-use super::call_state::{GeminiCallState, GeminiTurn};
+use super::call_state::GeminiCallState;
+use crate::error_patterns::{build_failure, classify_by_table, classify_status};
+use crate::exit_failure;
 use crate::translator::{Evidence, shorten_text};
-use crate::{error_patterns, exit_failure, rate_limit_text};
+use crate::turn_status::{JudgeTurn, TurnStatus};
 
 /// What differs between the CLIs that share these exits.
 #[derive(Debug)]
@@ -37,17 +39,6 @@ fn classify_exit(code: i32) -> Option<FailureClass> {
         53 => Some(FailureClass::TurnLimit),
         // The exit code holds the last byte of an HTTP status. 255 has other meanings.
         144..=254 => classify_status(u16::try_from(code + 256).ok()?),
-        _ => None,
-    }
-}
-
-fn classify_status(status: u16) -> Option<FailureClass> {
-    match status {
-        429 => Some(FailureClass::RateLimited { resets_at: None }),
-        401..=403 => Some(FailureClass::NotLoggedIn),
-        404 => Some(FailureClass::BadCall),
-        413 => Some(FailureClass::ContextExceeded),
-        408 | 500..=599 => Some(FailureClass::Overloaded),
         _ => None,
     }
 }
@@ -114,74 +105,10 @@ impl ExitRules {
     /// Judges a call. Returns `None` if it brought an answer.
     pub(crate) fn judge(
         &self,
-        course: &GeminiCallState,
+        state: &GeminiCallState,
         evidence: &Evidence<'_>,
     ) -> Option<Failure> {
-        let ending = &evidence.end.ending;
-        match (&course.turn, ending) {
-            (_, Ending::Interrupted { .. } | Ending::NotStarted { .. }) => {
-                exit_failure::judge_imposed_ending(ending, self.install_hint)
-            }
-            (GeminiTurn::Failed(reported), _) => {
-                let class = reported.class().or_else(|| self.classify_ending(ending));
-                let class = class.unwrap_or(FailureClass::Crashed);
-                Some(self.build_failure(class, &reported.text, reported.message(), evidence))
-            }
-            // The answer is complete; that the process did not exit afterwards does not void it.
-            (
-                GeminiTurn::Succeeded,
-                Ending::Exited { code: 0 } | Ending::Lingered { .. } | Ending::TimedOut { .. },
-            ) => {
-                let is_empty = evidence.reading.is_silent() && !course.has_text;
-                is_empty.then(|| Failure::new(FailureClass::Empty, "it said nothing"))
-            }
-            (GeminiTurn::Succeeded, Ending::Exited { .. } | Ending::Signalled { .. }) => Some(
-                exit_failure::build_crash_failure(ending, &read_final_stderr(evidence.stderr_tail)),
-            ),
-            (GeminiTurn::Open, Ending::TimedOut { limit, .. }) => {
-                let repeated = match limit {
-                    Limit::Idle if course.is_awaiting_model() => {
-                        find_retry_failure(evidence.stderr_tail)
-                    }
-                    Limit::Idle | Limit::Hard | Limit::Output | Limit::Growth | Limit::Disk => None,
-                };
-                repeated.or_else(|| exit_failure::judge_imposed_ending(ending, self.install_hint))
-            }
-            (
-                GeminiTurn::Open,
-                Ending::Exited { .. } | Ending::Signalled { .. } | Ending::Lingered { .. },
-            ) => Some(self.judge_unfinished(course, evidence)),
-        }
-    }
-
-    /// Judges an exit without a result.
-    fn judge_unfinished(&self, course: &GeminiCallState, evidence: &Evidence<'_>) -> Failure {
-        let ending = &evidence.end.ending;
-        let message = match &course.error {
-            Some(error) => shorten_text(error),
-            None => read_final_stderr(evidence.stderr_tail),
-        };
-        // After TERM it also exits with 0: then earlier text on stderr explains nothing.
-        let is_explained = course.error.is_some() || !ending.is_success();
-        let class = self
-            .classify_ending(ending)
-            .or_else(|| classify_message(&message).filter(|_| is_explained));
-        match (class, ending) {
-            (Some(class), _) => self.build_failure(class, &message, message.clone(), evidence),
-            (None, Ending::Exited { code: 0 } | Ending::Lingered { .. }) => {
-                let message =
-                    if message.is_empty() { "it gave no result".to_owned() } else { message };
-                Failure::new(FailureClass::Malformed, message)
-            }
-            (
-                None,
-                Ending::Exited { .. }
-                | Ending::Signalled { .. }
-                | Ending::TimedOut { .. }
-                | Ending::Interrupted { .. }
-                | Ending::NotStarted { .. },
-            ) => exit_failure::build_crash_failure(ending, &message),
-        }
+        GeminiEnd { rules: self, state }.judge_turn(evidence)
     }
 
     fn classify_ending(&self, ending: &Ending) -> Option<FailureClass> {
@@ -201,34 +128,69 @@ impl ExitRules {
         &self,
         class: FailureClass,
         text: &str,
-        message: String,
+        message: &str,
         evidence: &Evidence<'_>,
     ) -> Failure {
-        match class {
-            FailureClass::RateLimited { .. } => {
-                let resets_at =
-                    rate_limit_text::parse_reset_time(text, evidence.now, evidence.zone);
-                Failure::new(FailureClass::RateLimited { resets_at }, message)
-            }
-            FailureClass::NotLoggedIn => Failure::new(class, message).with_hint(self.login_hint),
-            FailureClass::BadCall if text.contains(NOT_TRUSTED) => Failure::new(class, message)
-                .with_hint("trust the folder, or add `--skip-trust` to `agent.flags`"),
-            FailureClass::BadCall
-            | FailureClass::Crashed
-            | FailureClass::Malformed
-            | FailureClass::Empty
-            | FailureClass::HardTimeout
-            | FailureClass::Overran
-            | FailureClass::IdleTimeout
-            | FailureClass::TurnLimit
-            | FailureClass::Overloaded
-            | FailureClass::Unreachable
-            | FailureClass::Blocked
-            | FailureClass::NotInstalled
-            | FailureClass::ContextExceeded
-            | FailureClass::SchemaRefused
-            | FailureClass::Interrupted => Failure::new(class, message),
+        let is_untrusted = class == FailureClass::BadCall && text.contains(NOT_TRUSTED);
+        let failure = build_failure(class, message, text, evidence, self.login_hint);
+        if is_untrusted {
+            return failure.with_hint("trust the folder, or add `--skip-trust` to `agent.flags`");
         }
+        failure
+    }
+}
+
+/// The end of a call.
+struct GeminiEnd<'a> {
+    rules: &'a ExitRules,
+    state: &'a GeminiCallState,
+}
+
+impl JudgeTurn for GeminiEnd<'_> {
+    type Reported = Box<GeminiFailure>;
+
+    fn turn(&self) -> &TurnStatus<Box<GeminiFailure>> {
+        &self.state.turn
+    }
+
+    fn install_hint(&self) -> &'static str {
+        self.rules.install_hint
+    }
+
+    fn judge_failed(&self, reported: &Box<GeminiFailure>, evidence: &Evidence<'_>) -> Failure {
+        let class = reported.class().or_else(|| self.rules.classify_ending(&evidence.end.ending));
+        let class = class.unwrap_or(FailureClass::Crashed);
+        self.rules.build_failure(class, &reported.text, &reported.message(), evidence)
+    }
+
+    fn judge_unfinished(&self, evidence: &Evidence<'_>) -> Failure {
+        let ending = &evidence.end.ending;
+        let message = match &self.state.error {
+            Some(error) => shorten_text(error),
+            None => self.read_stderr(evidence),
+        };
+        // After TERM it also exits with 0: then earlier text on stderr explains nothing.
+        let is_explained = self.state.error.is_some() || !ending.is_success();
+        let class = self
+            .rules
+            .classify_ending(ending)
+            .or_else(|| classify_message(&message).filter(|_| is_explained));
+        match class {
+            Some(class) => self.rules.build_failure(class, &message, &message, evidence),
+            None => exit_failure::judge_missing_result(ending, message, |_| None),
+        }
+    }
+
+    fn judge_silence(&self, evidence: &Evidence<'_>) -> Option<Failure> {
+        find_retry_failure(evidence.stderr_tail).filter(|_| self.state.is_awaiting_model())
+    }
+
+    fn is_empty(&self, evidence: &Evidence<'_>) -> bool {
+        evidence.reading.is_silent() && !self.state.has_text
+    }
+
+    fn read_stderr(&self, evidence: &Evidence<'_>) -> String {
+        read_final_stderr(evidence.stderr_tail)
     }
 }
 
@@ -325,5 +287,5 @@ const PATTERNS: [(FailureClass, &[&str]); 7] = [
 ];
 
 fn classify_message(message: &str) -> Option<FailureClass> {
-    error_patterns::classify_by_table(&PATTERNS, message)
+    classify_by_table(&PATTERNS, message)
 }

@@ -11,8 +11,8 @@ mod tools;
 mod translate;
 mod wire;
 
-pub(super) use adapter::ADAPTER;
-pub(super) use call::{Flag, build_call_with_flags};
+pub(super) use adapter::{ADAPTER, LEGACY_ARGS, REMOVED_KEYS};
+pub(super) use call::{MODEL, begin_flags};
 pub(super) use call_state::{GeminiCallState, TurnAnswer};
 pub(super) use failure::{ExitRules, GeminiFailure};
 

@@ -5,24 +5,12 @@
 
 use std::collections::BTreeMap;
 
-use ralph_core::agent_output::{AgentEvent, Speaker, TodoItem, TodoState, ToolOutcome};
-use ralph_core::text::excerpt_text;
-use ralph_core::text::shorten_to_line;
+use ralph_model::agent_output::{AgentEvent, Speaker, TodoItem, TodoState, ToolOutcome};
+use ralph_model::text::shorten_to_line;
 use serde::Deserialize;
 
+use crate::json_events::{GLANCE_CHARS, MOST_ITEMS, MOST_OPEN_CALLS, shorten_output};
 use crate::lenient_json::{Text, read_lenient};
-
-/// How much of a tool's output an event keeps. All of it is in the stored stream.
-const OUTPUT_CHARS: usize = 10_000;
-
-/// How much of a tool's input one line shows.
-const GLANCE_CHARS: usize = 200;
-
-/// More open tool calls than this mean a broken stream, not parallel work.
-const MOST_OPEN_CALLS: usize = 1_000;
-
-/// More to-do items than this are dropped.
-const MOST_ITEMS: usize = 500;
 
 /// The tool calls that have not ended.
 #[derive(Debug, Default)]
@@ -74,7 +62,7 @@ impl OpenToolCalls {
         output: &str,
     ) -> Vec<AgentEvent> {
         let call = self.0.remove(&id);
-        let output = excerpt_text(output, OUTPUT_CHARS);
+        let output = shorten_output(output);
         let mut events = vec![AgentEvent::ToolEnded { id, outcome, output }];
         match (outcome, call) {
             (ToolOutcome::Ok, Some(GeminiOpenCall { path, todo })) => {

@@ -3,10 +3,10 @@
 //! The answer comes in deltas and is never sent complete: it is the text since the last event of
 //! another type. Not here: what a failed result means, see `failure`.
 
-use ralph_core::agent_output::{AgentEvent, Speaker, ToolOutcome, Usage};
-use ralph_core::failure::Failure;
 use ralph_core::ports::AgentRequest;
-use ralph_core::units::Tokens;
+use ralph_model::agent_output::{AgentEvent, Speaker, ToolOutcome, Usage};
+use ralph_model::failure::Failure;
+use ralph_model::units::Tokens;
 use serde_json::value::RawValue;
 
 use super::call_state::{GeminiCallState, TurnAnswer};

@@ -2,8 +2,8 @@
 //!
 //! Its directories follow the XDG variables.
 
-use ralph_core::capability::{Capabilities, McpServers, PromptEcho, Support, UsageReport};
-use ralph_core::recipe::AgentKind;
+use ralph_model::agent::AgentKind;
+use ralph_model::capability::{Capabilities, McpServers, PromptEcho, Support, UsageReport};
 
 use super::call::{INSTALL_HINT, build_call};
 use super::translate::OpencodeTranslator;

@@ -4,13 +4,12 @@
 //! are merged into its configuration through a variable, so no file of the user is changed. Not
 //! here: the provider and its key, which the user sets up.
 
-use ralph_core::failure::Failure;
 use ralph_core::ports::AgentRequest;
-use ralph_core::recipe::Permissions;
+use ralph_model::agent::Permissions;
+use ralph_model::failure::Failure;
 use serde_json::{Map, Value, json};
 
-use crate::call::{AgentCall, CallContext, IdleWatch, build_environment, deliver_prompt};
-use crate::json_events::FlagBuilder;
+use crate::call::{AgentCall, CallContext, FlagBuilder, build_environment, deliver_prompt};
 use crate::mcp::McpTransport;
 use crate::turn_status::FailureHints;
 
@@ -47,12 +46,8 @@ pub(crate) fn build_call(
     let mut variables = vec![("OPENCODE_DISABLE_AUTOUPDATE", "1")];
     variables.extend(joined.iter().map(|(name, text)| (*name, text.as_str())));
     Ok(AgentCall {
-        program: request.agent.command.clone(),
-        args,
-        stdin: delivery.stdin,
-        env_remove: request.agent.env_deny.clone(),
         env: build_environment(request, &variables),
-        idle: IdleWatch::Watch,
+        ..AgentCall::new(request, args, delivery.stdin)
     })
 }
 

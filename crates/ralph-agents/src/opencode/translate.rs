@@ -4,25 +4,22 @@
 //! reported only when it has ended, and before the text that its step wrote first; text counts
 //! only from the step that stops. Not here: what an error means, see `turn_status`.
 
-use ralph_core::agent_output::{
+use ralph_core::ports::AgentRequest;
+use ralph_model::agent_output::{
     AgentEvent, ResultStatus, Speaker, TodoItem, TodoState, ToolOutcome, Usage, UsageScope,
 };
-use ralph_core::failure::{Failure, FailureClass};
-use ralph_core::ports::AgentRequest;
-use ralph_core::units::{Tokens, UsdMicros};
+use ralph_model::failure::{Failure, FailureClass};
+use ralph_model::units::{Tokens, UsdMicros};
 use serde_json::value::RawValue;
 
 use super::call::HINTS;
 use super::wire;
 use crate::json_events::{
-    JsonEventHead, MessageAssembler, ToolInputFields, build_notice, shorten_output,
+    JsonEventHead, MOST_ITEMS, MessageAssembler, ToolInputFields, build_notice, shorten_output,
 };
 use crate::json_salvage::read_objects;
 use crate::translator::{Evidence, LineActivity, ParsedLine, Translate};
 use crate::turn_status::{ReportedFailure, TurnStatus};
-
-/// More to-do items than this are dropped.
-const MOST_ITEMS: usize = 500;
 
 /// Translates the stream of one call.
 #[derive(Debug)]

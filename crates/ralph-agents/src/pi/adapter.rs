@@ -2,8 +2,8 @@
 //!
 //! Providers that the user adds are in its configuration.
 
-use ralph_core::capability::{Capabilities, PromptEcho, Support, UsageReport};
-use ralph_core::recipe::AgentKind;
+use ralph_model::agent::AgentKind;
+use ralph_model::capability::{Capabilities, PromptEcho, Support, UsageReport};
 
 use super::call::{INSTALL_HINT, build_call};
 use super::translate::PiTranslator;

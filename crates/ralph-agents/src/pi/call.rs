@@ -2,13 +2,10 @@
 //!
 //! Not here: permissions and MCP servers, which pi does not support.
 
-use ralph_core::failure::Failure;
 use ralph_core::ports::AgentRequest;
+use ralph_model::failure::Failure;
 
-use crate::call::{
-    AgentCall, CallContext, IdleWatch, build_environment, check_argument, deliver_prompt, has_flag,
-};
-use crate::json_events::FlagBuilder;
+use crate::call::{AgentCall, CallContext, FlagBuilder, check_argument, deliver_prompt, has_flag};
 use crate::turn_status::FailureHints;
 
 /// Hint on how to install the program.
@@ -45,12 +42,5 @@ pub(crate) fn build_call(
         let text = check_argument(&system.text, "the system prompt")?;
         flags.add_flag(&["--append-system-prompt"], Some(&text));
     }
-    Ok(AgentCall {
-        program: request.agent.command.clone(),
-        args: flags.append_user_flags(),
-        stdin: delivery.stdin,
-        env_remove: request.agent.env_deny.clone(),
-        env: build_environment(request, &[]),
-        idle: IdleWatch::Watch,
-    })
+    Ok(AgentCall::new(request, flags.append_user_flags(), delivery.stdin))
 }

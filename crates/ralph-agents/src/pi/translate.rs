@@ -6,22 +6,21 @@
 
 use std::collections::BTreeMap;
 
-use ralph_core::agent_output::{AgentEvent, ResultStatus, Speaker, ToolOutcome, Usage, UsageScope};
-use ralph_core::failure::{Failure, FailureClass};
 use ralph_core::ports::AgentRequest;
-use ralph_core::units::{Tokens, UsdMicros};
+use ralph_model::agent_output::{
+    AgentEvent, ResultStatus, Speaker, ToolOutcome, Usage, UsageScope,
+};
+use ralph_model::failure::{Failure, FailureClass};
+use ralph_model::units::{Tokens, UsdMicros};
 
 use super::call::HINTS;
 use super::wire;
 use crate::json_events::{
-    JsonEventHead, MessageAssembler, ToolInputFields, build_notice, shorten_output,
+    JsonEventHead, MOST_OPEN_CALLS, MessageAssembler, ToolInputFields, build_notice, shorten_output,
 };
 use crate::json_salvage::read_objects;
 use crate::translator::{Evidence, LineActivity, ParsedLine, Translate};
 use crate::turn_status::{ReportedFailure, TurnStatus};
-
-/// More open tool calls than this mean a broken stream, not parallel work.
-const MOST_OPEN_CALLS: usize = 1_000;
 
 /// Translates the stream of one call.
 #[derive(Debug)]

@@ -2,11 +2,11 @@
 //!
 //! A setting or a flag may select the kind of login.
 
-use ralph_core::capability::{
+use ralph_model::agent::AgentKind;
+use ralph_model::capability::{
     Capabilities, McpServers, PromptEcho, SchemaOutput, Support, UsageReport,
 };
-use ralph_core::recipe::AgentKind;
-use ralph_core::version::Version;
+use ralph_model::version::Version;
 
 use super::call::{INSTALL_HINT, build_call};
 use super::translate::QwenTranslator;
@@ -14,7 +14,7 @@ use crate::adapter::AgentAdapter;
 use crate::agent_env::{AgentDirectory, AgentEnv, Credential};
 use crate::capabilities::{check_support_since, select_schema_output};
 use crate::configuration::{ConfigFile, ConfigFormat};
-use crate::legacy_args::LegacyArgs;
+use crate::gemini::{LEGACY_ARGS, REMOVED_KEYS};
 
 /// Everything about Qwen Code that ralph looks up.
 pub(crate) static ADAPTER: AgentAdapter = AgentAdapter {
@@ -26,10 +26,7 @@ pub(crate) static ADAPTER: AgentAdapter = AgentAdapter {
         "dashscope.aliyuncs.com",
         "dashscope-intl.aliyuncs.com",
     ],
-    legacy_args: LegacyArgs {
-        switches: &["-p", "--prompt", "-y", "--yolo"],
-        with_value: &["--output-format", "-o", "--approval-mode"],
-    },
+    legacy_args: LEGACY_ARGS,
     capabilities: |version| Capabilities {
         schema: select_schema_output(
             check_support_since(version, Version::new(0, 15, 10)),
@@ -73,16 +70,3 @@ static AGENT_ENV: AgentEnv = AgentEnv {
     enabling_variable: None,
     missing_login_hint: None,
 };
-
-/// Keys that start programs. Older versions have no sections.
-const REMOVED_KEYS: &[&str] = &[
-    "hooks",
-    "mcpServers",
-    "mcp/serverCommand",
-    "tools/sandbox",
-    "tools/discoveryCommand",
-    "tools/callCommand",
-    "sandbox",
-    "toolDiscoveryCommand",
-    "toolCallCommand",
-];

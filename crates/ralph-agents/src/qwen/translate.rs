@@ -3,10 +3,10 @@
 //! An answer that a hook refused is joined to the next one in one text: nothing in the stream
 //! separates them. Not here: what a failed result means, see Gemini CLI's `failure`.
 
-use ralph_core::agent_output::{AgentEvent, Speaker, TextForm, ToolOutcome, Usage, UsageScope};
-use ralph_core::failure::{Failure, FailureClass};
 use ralph_core::ports::AgentRequest;
-use ralph_core::units::Tokens;
+use ralph_model::agent_output::{AgentEvent, Speaker, TextForm, ToolOutcome, Usage, UsageScope};
+use ralph_model::failure::{Failure, FailureClass};
+use ralph_model::units::Tokens;
 use serde_json::value::RawValue;
 
 use super::call::INSTALL_HINT;
@@ -94,7 +94,7 @@ impl QwenTranslator {
     }
 
     fn push_assistant(&mut self, mut line: MessageLine<'_>) -> ParsedLine {
-        let speaker = find_speaker(&line);
+        let speaker = line.speaker();
         let Content { blocks, lost } = std::mem::take(&mut line.message.content);
         let message = line.message.id.as_deref().unwrap_or_default();
         let mut events: Vec<AgentEvent> = blocks
@@ -165,13 +165,6 @@ impl QwenTranslator {
             Err(GeminiFailure::new(subtype, message))
         };
         self.state.close_turn(line.usage.as_ref().map(build_usage), outcome)
-    }
-}
-
-fn find_speaker(line: &MessageLine<'_>) -> Speaker {
-    match line.parent_tool_use_id {
-        Some(_) => Speaker::Subagent,
-        None => Speaker::Agent,
     }
 }
 

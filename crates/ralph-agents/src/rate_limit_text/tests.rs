@@ -1,7 +1,8 @@
 //! Reset times in all the forms agents have been seen to use.
 
-use super::*;
 use proptest::prelude::*;
+
+use super::*;
 
 fn instant(text: &str) -> Timestamp {
     Timestamp(text.parse::<Moment>().expect("a test names a valid moment").as_millisecond())

@@ -5,15 +5,14 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use expect_test::Expect;
-use ralph_core::agent_output::{AgentEvent, Reply};
-use ralph_core::child::{Ending, Force, Limit};
-use ralph_core::failure::{Failure, FailureClass};
 use ralph_core::ports::AgentRequest;
-use ralph_core::recipe::AgentKind;
-use ralph_core::units::Timestamp;
+use ralph_model::agent::AgentKind;
+use ralph_model::agent_output::{AgentEvent, Reply};
+use ralph_model::child::{Ending, Force, Limit};
+use ralph_model::failure::{Failure, FailureClass};
+use ralph_model::units::Timestamp;
 
-use crate::call::tests::context;
+use super::table::read_ending;
 use crate::test_support::{build_request, read_stream};
 use crate::{CallContext, LineActivity, ParsedLine, build_call};
 
@@ -36,8 +35,10 @@ pub(crate) const fn signal(signal: i32) -> Ending {
 pub(crate) struct Recorded {
     pub(crate) kind: AgentKind,
     pub(crate) version: &'static str,
-    /// The streams whose process did not exit with 0, with how it ended.
-    pub(crate) endings: &'static [(&'static str, Ending)],
+    /// How it spells the words of the tables, see `lines.rs`.
+    pub(crate) lines: &'static str,
+    /// The streams whose process did not exit with 0, each with its ending, such as `drop=s9`.
+    pub(crate) endings: &'static str,
 }
 
 impl Recorded {
@@ -59,13 +60,15 @@ impl Recorded {
     pub(crate) fn readings(self) -> String {
         let names = list_streams(&self.directory());
         let mut shown = String::new();
+        let endings = self.endings.split_whitespace();
+        let endings: Vec<_> = endings.filter_map(|ending| ending.split_once('=')).collect();
         for name in &names {
-            let ending = self.endings.iter().find(|(it, _)| it == name);
-            let ending = ending.map_or(exit(0), |(_, ending)| ending.clone());
+            let ending = endings.iter().find(|(it, _)| it == name);
+            let ending = ending.map_or(exit(0), |(_, ending)| read_ending(ending));
             let (all, reply) = self.read(&self.stream(name), "", ending);
             shown.push_str(&show(name, &all, &reply));
         }
-        assert!(self.endings.iter().all(|(name, _)| names.iter().any(|it| it == name)));
+        assert!(endings.iter().all(|(name, _)| names.iter().any(|it| it == name)));
         shown
     }
 
@@ -97,20 +100,6 @@ impl Recorded {
         let found = self.read(stream, stderr, ending).1.failure;
         assert_eq!(found.as_ref().map(|it| it.class.clone()), expect, "{stream}\n{found:?}");
         found
-    }
-
-    /// Checks the call for a small prompt.
-    #[track_caller]
-    #[expect(clippy::needless_pass_by_value, reason = "expected values are written in place")]
-    pub(crate) fn check_call(
-        self,
-        change: impl FnOnce(&mut AgentRequest, &mut CallContext),
-        expect: Expect,
-    ) {
-        let mut request = build_request(self.kind, &[], "Do it.");
-        let mut context = context();
-        change(&mut request, &mut context);
-        expect.assert_eq(&show_call(&request, &context));
     }
 
     /// Returns the lines of one of the streams, cut, joined and with other values in them.

@@ -1,55 +1,22 @@
 //! Plain text agents: what counts, and how their end is judged.
 #![expect(clippy::needless_pass_by_value, reason = "expected values are written in place")]
 
-use std::path::Path;
-
-use jiff::tz::TimeZone;
-use ralph_core::agent_output::ReplyFold;
-use ralph_core::child::{ChildEnd, Ending, Force, Leftovers, Limit, NotStarted, SoftLimit};
-use ralph_core::recipe::AgentKind;
-use ralph_core::units::{Millis, Timestamp};
+use ralph_model::agent::AgentKind;
+use ralph_model::agent_output::Reply;
+use ralph_model::child::{Ending, Force, Limit, NotStarted};
+use ralph_model::units::Timestamp;
 
 use super::*;
+use crate::test_support::{build_request, read_stream};
 
-use crate::call::tests::context;
-use crate::test_support::build_request;
-use crate::translator::Translator;
-
-fn ended(ending: Ending) -> ChildEnd {
-    ChildEnd {
-        ending,
-        ran: Millis::ZERO,
-        soft_limit: SoftLimit::Kept,
-        leftovers: Leftovers::default(),
-    }
-}
-
-fn read(prompt: &str, lines: &[&str]) -> (Translator, ReplyFold) {
-    let mut translator = crate::create_translator(
-        &build_request(AgentKind::Text, &[], prompt),
-        Path::new("/project"),
-    );
-    let mut reading = ReplyFold::default();
-    let mut parsed: Vec<ParsedLine> =
-        lines.iter().map(|line| translator.parse_line(line)).collect();
-    parsed.push(translator.finish());
-    for event in parsed.iter().flat_map(|parsed| &parsed.events) {
-        reading.apply_event(event);
-    }
-    (translator, reading)
+fn read(prompt: &str, lines: &[&str], stderr: &str, ending: Ending) -> Reply {
+    let request = build_request(AgentKind::Text, &[], prompt);
+    read_stream(&request, &lines.join("\n"), stderr, ending, Timestamp(0)).1
 }
 
 #[track_caller]
 fn check(lines: &[&str], stderr: &str, ending: Ending, expect: Option<(FailureClass, &str)>) {
-    let (translator, reading) = read("", lines);
-    let failure = translator.0.judge(&Evidence {
-        reading: &reading,
-        end: &ended(ending),
-        stderr_tail: stderr,
-        stdout_tail: &lines.join("\n"),
-        now: Timestamp(0),
-        zone: &TimeZone::UTC,
-    });
+    let failure = read("", lines, stderr, ending).failure;
     let found = failure.as_ref().map(|failure| (failure.class.clone(), failure.message.as_str()));
     assert_eq!(found, expect);
 }
@@ -109,28 +76,15 @@ fn exit_and_output_decide() {
 fn an_echo_of_the_prompt_completes_nothing() {
     let prompt = "Do it.\nSay <response>DONE</response> at the end.\n";
     let echo: Vec<&str> = prompt.lines().collect();
-    let (_, reading) = read(prompt, &echo);
-    let reply = reading.into_reply(ended(Ending::Exited { code: 0 }), None);
-    assert_eq!(reply.signal, None);
-    let (_, reading) = read(prompt, &[&echo[..], &["<response>DONE</response>"]].concat());
-    let reply = reading.into_reply(ended(Ending::Exited { code: 0 }), None);
-    assert_eq!(reply.signal.as_deref(), Some("DONE"));
+    let signal = |lines: &[&str]| read(prompt, lines, "", Ending::Exited { code: 0 }).signal;
+    assert_eq!(signal(&echo), None);
+    let answered = [&echo[..], &["<response>DONE</response>"]].concat();
+    assert_eq!(signal(&answered).as_deref(), Some("DONE"));
 }
 
 #[test]
 fn the_beginning_of_an_echo_is_not_lost() {
-    let prompt = "Say <response>DONE</response>\nat the end.";
-    let (_, reading) = read(prompt, &["Say <response>DONE</response>"]);
-    assert_eq!(reading.text(), "Say <response>DONE</response>\n");
-}
-
-#[test]
-fn the_call_is_the_command_with_its_flags() {
-    let call = build_call(&build_request(AgentKind::Text, &["--yes"], "do it"), &context())
-        .expect("it fits");
-    assert_eq!(
-        (call.program.as_str(), call.args, call.stdin),
-        ("text", vec!["--yes".to_owned()], b"do it".to_vec())
-    );
-    assert_eq!(call.idle, IdleWatch::Off);
+    let line = "Say <response>DONE</response>";
+    let reply = read(&format!("{line}\nat the end."), &[line], "", Ending::Exited { code: 0 });
+    assert_eq!(reply.text, "Say <response>DONE</response>\n");
 }

@@ -5,11 +5,10 @@
 
 use std::collections::BTreeSet;
 
-use serde::{Deserialize, Serialize};
+use ralph_model::memory::{Compacted, Memory, SinceCompaction};
 
-use super::read::{MemoryAnswer, ResolvedItem};
+use super::read::MemoryAnswer;
 use super::sentence_match::Sentence;
-use super::{Memory, SinceCompaction};
 
 /// How many constraints a memory holds, and how many issues. A project with more needs a person.
 pub const MOST_ITEMS: usize = 100;
@@ -19,16 +18,6 @@ pub(crate) const ITEM_CHARS: usize = 400;
 
 /// How many dropped items are named one by one.
 const MAX_NAMED_ITEMS: usize = 50;
-
-/// The result of a compaction.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Compacted {
-    pub memory: Memory,
-    /// Items that the agent lists as resolved.
-    pub resolved: Vec<ResolvedItem>,
-    /// Items that did not fit into the memory, unshortened.
-    pub left_out: Vec<String>,
-}
 
 /// Returns the memory that follows from an answer: everything in it and, marked as carried over,
 /// every item of the former memory and of the handoffs since that holds and that it does not
@@ -85,7 +74,7 @@ pub fn carry_over(
         active_constraints: constraints
             .items
             .into_iter()
-            .map(|item| super::ActiveConstraint {
+            .map(|item| ralph_model::memory::ActiveConstraint {
                 constraint: item.text,
                 source_iteration: item.source,
             })
@@ -183,21 +172,6 @@ pub(super) fn clip_item(text: &str) -> String {
     }
     let start: String = text.chars().take(ITEM_CHARS - 1).collect();
     format!("{}…", start.trim_end())
-}
-
-impl Compacted {
-    /// Returns warnings about items that did not fit.
-    pub fn remarks(&self) -> Vec<String> {
-        if self.left_out.is_empty() {
-            return Vec::new();
-        }
-        let count = self.left_out.len();
-        let items = if count == 1 { "1 item".to_owned() } else { format!("{count} items") };
-        vec![format!(
-            "{items} did not fit into the memory, the first is: {}; .ralph/context/compacted-latest.json keeps them as `left_out`",
-            crate::text::shorten_to_line(&self.left_out[0], 80)
-        )]
-    }
 }
 
 #[cfg(test)]

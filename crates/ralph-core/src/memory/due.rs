@@ -1,32 +1,7 @@
 //! Decides when handoffs are compacted: a pure rule, evaluated before every coding iteration.
 
-use serde::{Deserialize, Serialize};
-
-use super::{MemoryPolicy, SinceCompaction};
-use crate::task::Task;
-
-/// Why handoffs are compacted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum CompactionTrigger {
-    /// The next task needs documentation.
-    Documentation,
-    /// The handoffs have grown too large.
-    Size,
-    /// Enough iterations have passed.
-    Periodic,
-}
-
-impl CompactionTrigger {
-    /// Returns the reason as text.
-    pub fn reason(self) -> &'static str {
-        match self {
-            Self::Documentation => "the next task needs documentation",
-            Self::Size => "the handoffs have grown large",
-            Self::Periodic => "it is due",
-        }
-    }
-}
+use ralph_model::memory::{CompactionTrigger, MemoryPolicy, SinceCompaction};
+use ralph_model::task::Task;
 
 /// Returns why handoffs must be compacted before the next task, or `None`.
 pub fn find_trigger(
@@ -51,9 +26,10 @@ pub fn find_trigger(
 
 #[cfg(test)]
 mod tests {
+    use ralph_model::ids::{IterationNumber, TaskId};
+    use ralph_model::memory::PendingHandoff;
+
     use super::*;
-    use crate::ids::{IterationNumber, TaskId};
-    use crate::memory::since_compaction::PendingHandoff;
 
     /// What the next task needs.
     enum Wants {

@@ -4,12 +4,11 @@
 
 use std::sync::LazyLock;
 
-use serde::{Deserialize, Serialize};
+use ralph_model::agent_output::Reply;
+use ralph_model::memory::{ActiveConstraint, FileKnowledge, LibraryDocs, Memory, ResolvedItem};
 use serde_json::{Value, json};
 
-use super::{ActiveConstraint, FileKnowledge, LibraryDocs, Memory};
-use crate::agent_output::Reply;
-use crate::structured_output::{self, AnswerFault, Schema};
+use crate::answers::structured_output::{self, AnswerFault, Schema};
 
 /// The largest answer in bytes. A prompt has space for a third of it; a larger answer repeats
 /// what it was supposed to condense.
@@ -20,13 +19,6 @@ pub const MOST_BYTES: usize = 32_000;
 pub struct MemoryAnswer {
     pub memory: Memory,
     pub resolved: Vec<ResolvedItem>,
-}
-
-/// A constraint or an issue that no longer holds.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ResolvedItem {
-    pub item: String,
-    pub reason: String,
 }
 
 /// Returns the JSON Schema of a memory.

@@ -4,16 +4,16 @@
 //! It is part of the run state, so only events change it, and it stays small however long a run
 //! has no compaction. Not here: when to compact.
 
-use std::collections::BTreeSet;
-
-use serde::{Deserialize, Serialize};
+use ralph_model::handoff::{Handoff, Priority};
+use ralph_model::ids::IterationNumber;
+use ralph_model::memory::{
+    ActiveConstraint, FoundConstraint, OpenIssue, PendingHandoff, SinceCompaction,
+};
+use ralph_model::text;
 
 use super::carry::clip_item;
 use super::sentence_match::has_same_meaning;
-use super::{ActiveConstraint, CompactionTrigger};
-use crate::handoff::{Handoff, Priority};
-use crate::ids::{IterationNumber, TaskId};
-use crate::text;
+use crate::memory::handoff_summary::summarize_handoff;
 
 /// How many handoffs are kept in full. Compaction runs every five iterations; this allows for
 /// some that fail.
@@ -31,59 +31,6 @@ const LINE_CHARS: usize = 200;
 /// How many findings are kept. More of them in so few iterations are noise.
 const MOST_FOUND: usize = 100;
 
-/// What accumulated since the last compaction.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct SinceCompaction {
-    /// The last iteration whose compaction succeeded.
-    pub last: Option<IterationNumber>,
-    /// How many iterations compacted, or tried to. They do not count against the limit.
-    pub compactions: u32,
-    /// Coding iterations since the counter was last reset.
-    pub coding_iterations: u32,
-    /// Bytes of handoffs since the counter was last reset.
-    pub handoff_bytes: u64,
-    /// Handoffs that no compaction has processed yet, oldest first.
-    #[serde(rename = "accounts")]
-    pub handoffs: Vec<PendingHandoff>,
-    /// How many older ones were dropped.
-    #[serde(rename = "more_accounts")]
-    pub dropped_handoffs: u32,
-    pub found: Vec<FoundConstraint>,
-    /// How many more constraints and issues there were than fit.
-    pub more_found: u32,
-    #[serde(default)]
-    pub open: Vec<OpenIssue>,
-    #[serde(rename = "mended")]
-    pub fixed: Vec<String>,
-    /// The tasks whose documentation was looked up, or should have been.
-    pub documented: BTreeSet<TaskId>,
-}
-
-/// The handoff of an iteration that no compaction has processed yet.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PendingHandoff {
-    pub iteration: IterationNumber,
-    pub line: String,
-    /// `None` if it did not fit.
-    pub handoff: Option<Box<Handoff>>,
-}
-
-/// A constraint that an iteration found.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FoundConstraint {
-    pub constraint: String,
-    /// The constraint with its consequence, as the memory stores it.
-    pub entry: ActiveConstraint,
-}
-
-/// An issue that an iteration left open.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct OpenIssue {
-    pub issue: String,
-    /// The task that left it unfinished; `None` for a bug.
-    pub business_of: Option<TaskId>,
-}
-
 /// The outcome of an attempt at a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AttemptOutcome {
@@ -92,149 +39,122 @@ pub(crate) enum AttemptOutcome {
     NotPassed,
 }
 
-impl SinceCompaction {
-    /// Adds a coding iteration, with its handoff if it left one.
-    pub(crate) fn record_coding_iteration(
-        &mut self,
-        iteration: IterationNumber,
-        handoff: Option<&Handoff>,
-        attempted: AttemptOutcome,
-    ) {
-        self.coding_iterations += 1;
-        let Some(handoff) = handoff else { return };
-        self.handoff_bytes = self.handoff_bytes.saturating_add(count_bytes(handoff));
-        // The findings and fixes of work that is not accepted may be gone with it.
-        if attempted == AttemptOutcome::Passed {
-            self.record_findings(iteration, handoff);
-        }
-        self.record_open_issues(handoff, attempted);
-        self.handoffs.push(PendingHandoff {
-            iteration,
-            line: text::shorten_to_line(&handoff.one_line(), LINE_CHARS),
-            handoff: Some(Box::new(handoff.clone())),
-        });
-        self.make_room();
-    }
-
-    /// Records what an iteration fixed and found. A fixed bug that is found again is open again.
-    fn record_findings(&mut self, iteration: IterationNumber, handoff: &Handoff) {
-        let fixed = handoff.bugs_encountered.iter().filter(|bug| bug.resolved);
-        for bug in fixed.filter(|bug| !bug.description.trim().is_empty()) {
-            if self.fixed.len() >= MOST_FOUND {
-                self.fixed.remove(0);
-            }
-            let fixed = clip_item(&bug.description);
-            self.open.retain(|open| !has_same_meaning(&fixed, &open.issue));
-            self.fixed.push(fixed);
-        }
-        for found in &handoff.constraints_discovered {
-            let constraint = clip_item(&found.constraint);
-            if constraint.is_empty() {
-                continue;
-            }
-            self.fixed.retain(|fixed| !has_same_meaning(fixed, &constraint));
-            if self.found.iter().any(|known| has_same_meaning(&known.constraint, &constraint)) {
-                continue;
-            }
-            if self.found.len() >= MOST_FOUND {
-                self.more_found += 1;
-                continue;
-            }
-            let follows = found.workaround.as_deref().unwrap_or(&found.impact).trim();
-            let whole = match follows {
-                "" => constraint.clone(),
-                follows => clip_item(&format!("{constraint}: {follows}")),
-            };
-            let source_iteration = Some(iteration.to_string());
-            let entry = ActiveConstraint { constraint: whole, source_iteration };
-            self.found.push(FoundConstraint { constraint, entry });
-        }
-    }
-
-    /// Records what an iteration left open: bugs that are not fixed, and urgent unfinished work.
-    fn record_open_issues(&mut self, handoff: &Handoff, attempted: AttemptOutcome) {
-        let done = &handoff.task_completed;
-        if attempted == AttemptOutcome::Passed && done.fully_complete {
-            // What is still unfinished is in this handoff again and added below.
-            self.open.retain(|open| open.business_of.as_ref() != Some(&done.task_id));
-        }
-        let faults = handoff.bugs_encountered.iter().filter(|bug| !bug.resolved);
-        let faults = faults.map(|bug| (&bug.description, None));
-        let urgent = handoff.unfinished_business.iter().filter(|it| it.priority == Priority::High);
-        let urgent = urgent.map(|it| (&it.item, Some(&done.task_id)));
-        for (text, task) in faults.chain(urgent) {
-            let issue = clip_item(text);
-            if issue.is_empty() {
-                continue;
-            }
-            self.fixed.retain(|fixed| !has_same_meaning(fixed, &issue));
-            if self.open.iter().any(|known| has_same_meaning(&known.issue, &issue)) {
-                continue;
-            }
-            if self.open.len() >= MOST_FOUND {
-                self.more_found += 1;
-                continue;
-            }
-            self.open.push(OpenIssue { issue, business_of: task.cloned() });
-        }
-    }
-
-    /// Reduces the oldest handoffs to lines until the rest is small enough.
-    fn make_room(&mut self) {
-        let mut left = WHOLE_BYTES;
-        for (nth, entry) in self.handoffs.iter_mut().rev().enumerate() {
-            let size = entry.handoff.as_deref().map_or(0, count_bytes);
-            match left.checked_sub(size) {
-                Some(rest) if nth < WHOLE => left = rest,
-                // Everything older than one that does not fit is dropped too.
-                Some(_) | None => (left, entry.handoff) = (0, None),
-            }
-        }
-        let surplus = self.handoffs.len().saturating_sub(MOST_ACCOUNTS);
-        self.handoffs.drain(..surplus);
-        self.dropped_handoffs =
-            self.dropped_handoffs.saturating_add(u32::try_from(surplus).unwrap_or(u32::MAX));
-    }
-
-    /// Records a successful compaction: everything accumulated is in the memory now.
-    pub(crate) fn record_compaction(&mut self, iteration: IterationNumber, next: Option<&TaskId>) {
-        let mut documented = std::mem::take(&mut self.documented);
-        documented.extend(next.cloned());
-        *self = Self {
-            last: Some(iteration),
-            compactions: self.compactions + 1,
-            documented,
-            ..Self::default()
-        };
-    }
-
-    /// Records a failed compaction: it is tried again when it is due the next time, with
-    /// everything that accumulated by then.
-    pub(crate) fn record_failed_compaction(
-        &mut self,
-        trigger: CompactionTrigger,
-        next: Option<&TaskId>,
-    ) {
-        self.compactions += 1;
-        match trigger {
-            CompactionTrigger::Documentation => self.documented.extend(next.cloned()),
-            CompactionTrigger::Size => self.handoff_bytes = 0,
-            CompactionTrigger::Periodic => self.coding_iterations = 0,
-        }
-    }
-}
-
 /// Returns the size of a handoff's file.
 fn count_bytes(handoff: &Handoff) -> u64 {
     serde_json::to_vec_pretty(handoff).map_or(0, |text| text.len() as u64 + 1)
 }
 
+/// Adds a coding iteration, with its handoff if it left one.
+pub(crate) fn record_coding_iteration(
+    since: &mut SinceCompaction,
+    iteration: IterationNumber,
+    handoff: Option<&Handoff>,
+    attempted: AttemptOutcome,
+) {
+    since.coding_iterations += 1;
+    let Some(handoff) = handoff else { return };
+    since.handoff_bytes = since.handoff_bytes.saturating_add(count_bytes(handoff));
+    // The findings and fixes of work that is not accepted may be gone with it.
+    if attempted == AttemptOutcome::Passed {
+        record_findings(since, iteration, handoff);
+    }
+    record_open_issues(since, handoff, attempted);
+    since.handoffs.push(PendingHandoff {
+        iteration,
+        line: text::shorten_to_line(&summarize_handoff(&handoff), LINE_CHARS),
+        handoff: Some(Box::new(handoff.clone())),
+    });
+    make_room(since);
+}
+
+/// Records what an iteration fixed and found. A fixed bug that is found again is open again.
+fn record_findings(since: &mut SinceCompaction, iteration: IterationNumber, handoff: &Handoff) {
+    let fixed = handoff.bugs_encountered.iter().filter(|bug| bug.resolved);
+    for bug in fixed.filter(|bug| !bug.description.trim().is_empty()) {
+        if since.fixed.len() >= MOST_FOUND {
+            since.fixed.remove(0);
+        }
+        let fixed = clip_item(&bug.description);
+        since.open.retain(|open| !has_same_meaning(&fixed, &open.issue));
+        since.fixed.push(fixed);
+    }
+    for found in &handoff.constraints_discovered {
+        let constraint = clip_item(&found.constraint);
+        if constraint.is_empty() {
+            continue;
+        }
+        since.fixed.retain(|fixed| !has_same_meaning(fixed, &constraint));
+        if since.found.iter().any(|known| has_same_meaning(&known.constraint, &constraint)) {
+            continue;
+        }
+        if since.found.len() >= MOST_FOUND {
+            since.more_found += 1;
+            continue;
+        }
+        let follows = found.workaround.as_deref().unwrap_or(&found.impact).trim();
+        let whole = match follows {
+            "" => constraint.clone(),
+            follows => clip_item(&format!("{constraint}: {follows}")),
+        };
+        let source_iteration = Some(iteration.to_string());
+        let entry = ActiveConstraint { constraint: whole, source_iteration };
+        since.found.push(FoundConstraint { constraint, entry });
+    }
+}
+
+/// Records what an iteration left open: bugs that are not fixed, and urgent unfinished work.
+fn record_open_issues(since: &mut SinceCompaction, handoff: &Handoff, attempted: AttemptOutcome) {
+    let done = &handoff.task_completed;
+    if attempted == AttemptOutcome::Passed && done.fully_complete {
+        // What is still unfinished is in this handoff again and added below.
+        since.open.retain(|open| open.business_of.as_ref() != Some(&done.task_id));
+    }
+    let faults = handoff.bugs_encountered.iter().filter(|bug| !bug.resolved);
+    let faults = faults.map(|bug| (&bug.description, None));
+    let urgent = handoff.unfinished_business.iter().filter(|it| it.priority == Priority::High);
+    let urgent = urgent.map(|it| (&it.item, Some(&done.task_id)));
+    for (text, task) in faults.chain(urgent) {
+        let issue = clip_item(text);
+        if issue.is_empty() {
+            continue;
+        }
+        since.fixed.retain(|fixed| !has_same_meaning(fixed, &issue));
+        if since.open.iter().any(|known| has_same_meaning(&known.issue, &issue)) {
+            continue;
+        }
+        if since.open.len() >= MOST_FOUND {
+            since.more_found += 1;
+            continue;
+        }
+        since.open.push(OpenIssue { issue, business_of: task.cloned() });
+    }
+}
+
+/// Reduces the oldest handoffs to lines until the rest is small enough.
+fn make_room(since: &mut SinceCompaction) {
+    let mut left = WHOLE_BYTES;
+    for (nth, entry) in since.handoffs.iter_mut().rev().enumerate() {
+        let size = entry.handoff.as_deref().map_or(0, count_bytes);
+        match left.checked_sub(size) {
+            Some(rest) if nth < WHOLE => left = rest,
+            // Everything older than one that does not fit is dropped too.
+            Some(_) | None => (left, entry.handoff) = (0, None),
+        }
+    }
+    let surplus = since.handoffs.len().saturating_sub(MOST_ACCOUNTS);
+    since.handoffs.drain(..surplus);
+    since.dropped_handoffs =
+        since.dropped_handoffs.saturating_add(u32::try_from(surplus).unwrap_or(u32::MAX));
+}
+
 #[cfg(test)]
 mod tests {
+    use ralph_model::ids::TaskId;
+    use ralph_model::memory::CompactionTrigger;
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::handoff::read;
+    use crate::memory::handoff_reading as read;
 
     fn handoff(more: &Value) -> Handoff {
         let mut value = json!({"task_completed":
@@ -246,7 +166,8 @@ mod tests {
     }
 
     fn code(since: &mut SinceCompaction, iteration: u32, handoff: &Handoff) {
-        since.record_coding_iteration(
+        record_coding_iteration(
+            since,
             IterationNumber(iteration),
             Some(handoff),
             AttemptOutcome::Passed,
@@ -311,7 +232,8 @@ mod tests {
         code(&mut since, 1, &handoff(&json!({"bugs_encountered": [bug(false)]})));
         let mut claims = found("Tokens live in cookies only");
         claims["bugs_encountered"] = json!([bug(true)]);
-        since.record_coding_iteration(
+        record_coding_iteration(
+            &mut since,
             IterationNumber(2),
             Some(&handoff(&claims)),
             AttemptOutcome::NotPassed,
@@ -358,12 +280,17 @@ mod tests {
         let nothing = [("B", AttemptOutcome::Passed), ("A", AttemptOutcome::NotPassed)];
         for (task, attempted) in nothing {
             let done = leaving(task, true, "", "");
-            since.record_coding_iteration(IterationNumber(3), Some(&done), attempted);
+            record_coding_iteration(&mut since, IterationNumber(3), Some(&done), attempted);
             assert_eq!(open(&since), ["the login test is flaky", "write the manual"]);
         }
         // It reports again what it still leaves.
         let done = leaving("A", true, "", "print the manual");
-        since.record_coding_iteration(IterationNumber(4), Some(&done), AttemptOutcome::Passed);
+        record_coding_iteration(
+            &mut since,
+            IterationNumber(4),
+            Some(&done),
+            AttemptOutcome::Passed,
+        );
         assert_eq!(open(&since), ["the login test is flaky", "print the manual"]);
         let fixed = json!({"bugs_encountered": [
             {"description": "login test is flaky", "resolution": "x", "resolved": true}]});
@@ -392,7 +319,7 @@ mod tests {
     fn only_a_compaction_that_succeeds_consumes_the_handoffs() {
         let next = TaskId("N".into());
         let mut since = SinceCompaction::default();
-        since.record_coding_iteration(IterationNumber(1), None, AttemptOutcome::NotPassed);
+        record_coding_iteration(&mut since, IterationNumber(1), None, AttemptOutcome::NotPassed);
         code(&mut since, 2, &handoff(&found("c")));
         let before = since.clone();
         for (trigger, expect) in [

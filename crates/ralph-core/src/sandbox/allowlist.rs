@@ -4,9 +4,9 @@
 use core::net::IpAddr;
 use std::fmt;
 
+use ralph_model::sandbox::NetworkPolicy;
 use serde::{Deserialize, Serialize};
 
-use super::NetworkPolicy;
 use super::addresses::{
     AddressClass, AddressRange, RangeError, classify_address, resolve_embedded,
 };

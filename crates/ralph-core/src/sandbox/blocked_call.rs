@@ -3,10 +3,11 @@
 //! Agents then report a "connection error", or that they are not logged in; only the sandbox's
 //! refusals show the cause.
 
+use ralph_model::failure::{Failure, FailureClass};
+
 use super::allowlist::ConnectionRefusal;
 use super::hosts::parse_authority;
 use super::model_hosts::is_model_host;
-use crate::failure::{Failure, FailureClass};
 
 /// Returns the failure that the sandbox caused, in place of the failure that the agent reported.
 ///

@@ -3,10 +3,8 @@
 //! Only strong signs count: the text of a system error near the end of the output, together with
 //! something that the sandbox is known to withhold.
 
-use serde::{Deserialize, Serialize};
+use ralph_model::sandbox::{NetworkMode, SandboxSign, UnixSockets};
 use serde_json::json;
-
-use super::{NetworkMode, UnixSockets};
 
 /// The parts of a gate's sandbox that signs depend on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,28 +15,6 @@ pub struct GateSandbox {
     pub shown: Vec<String>,
     pub network: NetworkMode,
     pub unix_sockets: UnixSockets,
-}
-
-/// Why a gate fails in the sandbox, and how to fix that.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SandboxSign {
-    /// The line of the output that shows it.
-    pub line: String,
-    /// What the sandbox withholds.
-    pub reason: String,
-    /// A remedy other than a setting.
-    pub advice: Option<String>,
-    /// The setting that fixes it, as JSON for the user's own settings.
-    pub setting: Option<String>,
-}
-
-impl SandboxSign {
-    /// Returns the remedies, one sentence each.
-    pub fn list_remedies(&self) -> impl Iterator<Item = String> {
-        let setting = self.setting.iter();
-        let setting = setting.map(|it| format!("put this into your own settings: {it}"));
-        self.advice.iter().cloned().chain(setting)
-    }
 }
 
 /// What a gate is missing: the reason, the advice, the setting.

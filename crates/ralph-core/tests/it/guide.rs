@@ -1,6 +1,6 @@
 //! The guides document every template variable, in the words of the code.
 
-use ralph_core::prompt::run::RUN_VARIABLES;
+use ralph_core::asking::prompt::run::RUN_VARIABLES;
 
 #[test]
 fn the_guide_to_specifications_lists_every_variable_of_its_templates() {

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use expect_test::expect;
-use ralph_core::empty_test_run::{TestCount, TestsSeen};
-use ralph_core::stuck::{ErrorHash, ErrorHasher, FailingChecks};
+use ralph_core::checking::empty_test_run::{TestCount, TestsSeen};
+use ralph_core::checking::stuck::{ErrorHasher, FailingChecks};
+use ralph_model::stuck::ErrorHash;
 
 /// Returns the captures of each runner, by name.
 #[expect(clippy::disallowed_methods, reason = "a test may read its data")]

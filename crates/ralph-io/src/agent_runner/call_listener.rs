@@ -10,16 +10,16 @@ use ralph_agents::{
     self as agents, Evidence, LineActivity, LineDisplay, LineResult, StdinReply, StdinState,
     Translator,
 };
-use ralph_core::agent_output::{AgentEvent, Reply, ReplyFold};
-use ralph_core::child::ChildEnd;
+use ralph_core::answers::reply_fold::ReplyFold;
 use ralph_core::ports::AgentRequest;
-use ralph_core::recipe::AgentChoice;
-use ralph_core::text::{Excerpt, Truncate};
+use ralph_model::agent::AgentChoice;
+use ralph_model::agent_output::{AgentEvent, Reply};
+use ralph_model::child::ChildEnd;
+use ralph_model::text::{Excerpt, Truncate};
 
-use crate::bounded_read;
-use crate::clock;
 use crate::mask::Masker;
 use crate::process::{ChildStdin, Chunk, OutputLine, OutputLines, SendError};
+use crate::{bounded_read, clock};
 
 /// How much of stdout and stderr is kept to judge how the call ended. Error messages are short.
 const TAIL_CHARS: usize = 8_000;
@@ -77,9 +77,8 @@ impl<'a> CallListener<'a> {
             Chunk::Stdout(bytes) => stdout.push_bytes(bytes, |line| {
                 let parsed = process_stdout_line(translator, reading, stdout_tail, line, on_event);
                 answer.append_reply(parsed.reply);
-                match parsed.parsed.activity {
-                    LineActivity::Idle => {}
-                    weight @ (LineActivity::Progress | LineActivity::Final) => last = weight,
+                if parsed.parsed.activity != LineActivity::Idle {
+                    last = parsed.parsed.activity;
                 }
             }),
             Chunk::Stderr(bytes) => {
@@ -196,9 +195,8 @@ pub(super) fn process_stderr_line(
 /// Sends the agent the replies that its last lines ask for.
 pub(super) fn send_answer(stdin: &mut ChildStdin, answer: StdinReply) -> Result<(), SendError> {
     let sent = if answer.bytes.is_empty() { Ok(()) } else { stdin.send(answer.bytes) };
-    match answer.stdin {
-        StdinState::Open => {}
-        StdinState::Closed => stdin.close(),
+    if answer.stdin == StdinState::Closed {
+        stdin.close();
     }
     sent
 }

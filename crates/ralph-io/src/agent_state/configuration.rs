@@ -5,13 +5,12 @@
 //! what is copied of each, which the adapters know.
 
 use std::ffi::OsString;
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
+use ralph_agents as agents;
 use ralph_agents::configuration::{self, ConfigFile, ImportedConfig};
-use ralph_agents::{self as agents};
-use ralph_core::recipe::AgentKind;
+use ralph_model::agent::AgentKind;
 use serde_json::Value;
 
 use super::confined_directory::ConfinedDirectory;

@@ -12,6 +12,7 @@ use std::mem::discriminant;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value};
 
+use super::NotReturnedReason;
 use super::login_account::{find_account_values, find_expiry, parse_time};
 
 /// Agents refresh a token some minutes before it expires.
@@ -20,34 +21,18 @@ const REFRESH_MARGIN: SignedDuration = SignedDuration::from_mins(10);
 /// Codex refreshes a token after eight days, whenever it expires.
 const REFRESH_AGE: SignedDuration = SignedDuration::from_hours(7 * 24);
 
-/// Why a changed login is rejected.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum RefreshError {
-    NotJson,
-    /// Its keys, or the types of their values, differ.
-    OtherKeys,
-    /// It names another server or command.
-    OtherServer {
-        key: String,
-    },
-    /// It belongs to another account.
-    OtherAccount {
-        key: String,
-    },
-    /// The old one has not expired, or has no known expiry.
-    StillValid {
-        key: String,
-    },
-}
-
 /// Checks that `new` is `old` refreshed.
-pub(super) fn check_refresh(old: &[u8], new: &[u8], now: Timestamp) -> Result<(), RefreshError> {
+pub(super) fn check_refresh(
+    old: &[u8],
+    new: &[u8],
+    now: Timestamp,
+) -> Result<(), NotReturnedReason> {
     let read = |bytes: &[u8]| match serde_json::from_slice(bytes) {
         Ok(Value::Object(entries)) => Ok(entries),
         Ok(
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_),
         )
-        | Err(_) => Err(RefreshError::NotJson),
+        | Err(_) => Err(NotReturnedReason::NotJson),
     };
     let (old, new) = (read(old)?, read(new)?);
     let is_alike = |key: &String, value: &Value| {
@@ -57,13 +42,13 @@ pub(super) fn check_refresh(old: &[u8], new: &[u8], now: Timestamp) -> Result<()
         })
     };
     if old.len() != new.len() || !old.iter().all(|(key, value)| is_alike(key, value)) {
-        return Err(RefreshError::OtherKeys);
+        return Err(NotReturnedReason::OtherKeys);
     }
     check_tokens(&old, &new, now)?;
     let (before, after) = (find_servers(&Value::Object(old)), find_servers(&Value::Object(new)));
     let changed = before.iter().chain(&after).find(|(key, _)| before.get(*key) != after.get(*key));
     match changed {
-        Some((key, _)) => Err(RefreshError::OtherServer { key: key.clone() }),
+        Some((key, _)) => Err(NotReturnedReason::OtherServer { key: key.clone() }),
         None => Ok(()),
     }
 }
@@ -73,7 +58,7 @@ fn check_tokens(
     old: &Map<String, Value>,
     new: &Map<String, Value>,
     now: Timestamp,
-) -> Result<(), RefreshError> {
+) -> Result<(), NotReturnedReason> {
     let is_one = find_expiry(old).is_some()
         || old
             .iter()
@@ -90,7 +75,7 @@ fn check_tokens(
                 check_login(key, value, other, now, refreshed)?;
             }
             _ if key == "last_refresh" => {}
-            _ => return Err(RefreshError::StillValid { key: key.clone() }),
+            _ => return Err(NotReturnedReason::StillValid { key: key.clone() }),
         }
     }
     Ok(())
@@ -102,18 +87,22 @@ fn check_login(
     new: &Map<String, Value>,
     now: Timestamp,
     refreshed: Option<Timestamp>,
-) -> Result<(), RefreshError> {
+) -> Result<(), NotReturnedReason> {
     let before = find_account_values(&Value::Object(old.clone()));
     let after = find_account_values(&Value::Object(new.clone()));
     let other = before.iter().find(|(key, value)| after.get(*key) != Some(value));
     if let Some((key, _)) = other {
-        return Err(RefreshError::OtherAccount { key: format!("{name}{key}") });
+        return Err(NotReturnedReason::OtherAccount { key: format!("{name}{key}") });
     }
     let is_due = find_expiry(old).is_some_and(|at| at.duration_since(now) <= REFRESH_MARGIN);
     // Only if the account could be compared.
     let is_old =
         !before.is_empty() && refreshed.is_some_and(|at| now.duration_since(at) >= REFRESH_AGE);
-    if is_due || is_old { Ok(()) } else { Err(RefreshError::StillValid { key: name.to_owned() }) }
+    if is_due || is_old {
+        Ok(())
+    } else {
+        Err(NotReturnedReason::StillValid { key: name.to_owned() })
+    }
 }
 
 /// Parts of keys that say where tokens are sent, or what is run.
@@ -159,7 +148,7 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn checked(old: &str, new: &str, expect: &Result<(), RefreshError>) {
+    fn checked(old: &str, new: &str, expect: &Result<(), NotReturnedReason>) {
         let now = Timestamp::from_second(1_800_000_000).expect("a moment");
         assert_eq!(&check_refresh(old.as_bytes(), new.as_bytes(), now), expect, "{old} -> {new}");
     }
@@ -182,7 +171,7 @@ mod tests {
 
     #[test]
     fn a_login_that_has_not_expired_is_not_replaced() {
-        let still = |key: &str| Err(RefreshError::StillValid { key: key.to_owned() });
+        let still = |key: &str| Err(NotReturnedReason::StillValid { key: key.to_owned() });
         let claude = |token: &str, at: u64| {
             format!(r#"{{"claudeAiOauth": {{"accessToken": "{token}", "expiresAt": {at}}}}}"#)
         };
@@ -221,7 +210,7 @@ mod tests {
                 r#"{{"github": {{"access": "a{account}", "expires": 1, "accountId": "{account}"}}}}"#
             )
         };
-        let other = Err(RefreshError::OtherAccount { key: "github.accountId".to_owned() });
+        let other = Err(NotReturnedReason::OtherAccount { key: "github.accountId".to_owned() });
         checked(&login("me"), &login("evil"), &other);
         checked(&login("me"), r#"{"github": {"access": "b", "expires": 1}}"#, &other);
     }
@@ -230,7 +219,7 @@ mod tests {
     fn another_kind_of_login_is_rejected() {
         let old = r#"{"access_token": "a", "expiry_date": 1}"#;
         for new in ["", "{", "[]", "\"text\"", "null", "\u{feff}{}"] {
-            checked(old, new, &Err(RefreshError::NotJson));
+            checked(old, new, &Err(NotReturnedReason::NotJson));
         }
         for new in [
             "{}",
@@ -239,14 +228,14 @@ mod tests {
             r#"{"access_token": {}, "expiry_date": 1}"#,
             r#"{"other": "a", "expiry_date": 1}"#,
         ] {
-            checked(old, new, &Err(RefreshError::OtherKeys));
+            checked(old, new, &Err(NotReturnedReason::OtherKeys));
         }
-        checked("not JSON", old, &Err(RefreshError::NotJson));
+        checked("not JSON", old, &Err(NotReturnedReason::NotJson));
     }
 
     #[test]
     fn servers_must_not_change() {
-        let other = |key: &str| Err(RefreshError::OtherServer { key: key.to_owned() });
+        let other = |key: &str| Err(NotReturnedReason::OtherServer { key: key.to_owned() });
         let qwen = |host: &str| {
             format!(r#"{{"access_token": "a", "expiry_date": 1, "resource_url": "{host}"}}"#)
         };

@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::symlink;
 
-use ralph_core::ids::TaskId;
+use ralph_model::ids::TaskId;
 
 use super::*;
 

@@ -2,7 +2,7 @@
 //!
 //! Not here: reading and changing, which know fields only by these names.
 
-use ralph_core::task::ListForm;
+use ralph_model::task::ListForm;
 
 /// The dialect of a task file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -186,12 +186,14 @@ impl TaskFileField {
 
 #[cfg(test)]
 mod tests {
+    use ralph_core::asking::prompt::list_ownership::list_field_names;
+
     use super::*;
 
     #[test]
     fn prompts_use_the_field_names_of_the_file() {
         for dialect in [ListDialect::Plan, ListDialect::Stories] {
-            let names = dialect.list_form().field_names();
+            let names = list_field_names(dialect.list_form());
             let done = match dialect {
                 ListDialect::Plan => TaskFileField::Status,
                 ListDialect::Stories => TaskFileField::Passes,

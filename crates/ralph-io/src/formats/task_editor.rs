@@ -6,9 +6,9 @@
 
 use std::ops::Range;
 
-use ralph_core::ids::TaskId;
-use ralph_core::review::ReviewStatus;
-use ralph_core::task::{ChangeError, Task, TaskChange, TaskList, TaskStatus};
+use ralph_model::ids::TaskId;
+use ralph_model::review::ReviewStatus;
+use ralph_model::task::{ChangeError, Task, TaskChange, TaskList, TaskStatus};
 use serde_json::{Value, json};
 
 use super::dialect::{ListDialect, TaskFileField};

@@ -9,7 +9,8 @@ use std::ops::Range;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use ralph_core::task::{ChangeError, TaskChange, TaskList};
+use ralph_core::tasks::validation::{find_begun_tasks, find_skill_problems};
+use ralph_model::task::{ChangeError, TaskChange, TaskList};
 use rustix::fs::OFlags;
 use thiserror::Error;
 
@@ -150,7 +151,7 @@ impl TaskFile {
                 remedy: Some("add at least one".to_owned()),
             }]
         } else {
-            task_reader::locate_task_problems(text, places, &list.find_begun_tasks())
+            task_reader::locate_task_problems(text, places, &find_begun_tasks(&list))
         };
         if problems.is_empty() { Ok(()) } else { Err(locate_problems(&self.path, text, problems)) }
     }
@@ -159,7 +160,7 @@ impl TaskFile {
     pub fn check_skills(&self, has: impl FnMut(&str) -> bool) -> Result<(), Vec<FileProblem>> {
         let TaskDocument { text, list, places, edits: _ } = &self.document;
         let problems =
-            task_reader::locate_task_problems(text, places, &list.find_skill_problems(has));
+            task_reader::locate_task_problems(text, places, &find_skill_problems(&list, has));
         if problems.is_empty() { Ok(()) } else { Err(locate_problems(&self.path, text, problems)) }
     }
 

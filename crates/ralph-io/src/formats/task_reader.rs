@@ -7,11 +7,12 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use ralph_core::gate::ValidationStrategy;
-use ralph_core::ids::TaskId;
 use ralph_core::nearest::find_nearest;
-use ralph_core::review::{ReviewState, ReviewStatus};
-use ralph_core::task::{Task, TaskField, TaskList, TaskProblem, TaskStatus};
+use ralph_core::tasks::validation::{TaskField, TaskProblem, validate_list};
+use ralph_model::gate::ValidationStrategy;
+use ralph_model::ids::TaskId;
+use ralph_model::review::{ReviewState, ReviewStatus};
+use ralph_model::task::{Task, TaskList, TaskStatus};
 
 use super::dialect::{LIST_FIELDS, ListDialect, TaskFileField};
 use super::json_text::{self, JsonKind, Member};
@@ -78,7 +79,7 @@ pub(super) fn parse_despite_faults(
     let mut reader = ListReader { text, dialect, found: Vec::new(), faulty: BTreeSet::new() };
     let (list, places) = reader.read_list(root, &members);
     let is_whole = reader.found.is_empty();
-    for problem in list.validate() {
+    for problem in validate_list(&list) {
         reader.add_problem(&places, &problem);
     }
     reader.found.sort_by_key(|found| found.offset);

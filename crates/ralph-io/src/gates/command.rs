@@ -8,15 +8,17 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ralph_core::child::{ChildEnd, Ending, Limit};
-use ralph_core::empty_test_run::TestCount;
-use ralph_core::gate::excerpt::OutputExcerpt;
-use ralph_core::gate::{Gate, GateResult, GateStatus, explain_empty_run, format_log_name};
-use ralph_core::ids::IterationNumber;
+use ralph_core::checking::empty_test_run::TestCount;
+use ralph_core::checking::gate::excerpt::OutputExcerpt;
+use ralph_core::checking::gate::{explain_empty_run, format_log_name};
+use ralph_core::checking::stuck::{ErrorHasher, FailingChecks};
+use ralph_core::plain::Plain;
 use ralph_core::ports::{GateOrder, Gates};
 use ralph_core::sandbox::gate_signs;
-use ralph_core::stuck::{ErrorHasher, FailingChecks};
-use ralph_core::units::Millis;
+use ralph_model::child::{ChildEnd, Ending, Limit};
+use ralph_model::gate::{Gate, GateResult, GateStatus};
+use ralph_model::ids::IterationNumber;
+use ralph_model::units::Millis;
 
 use super::log::{GateLog, LARGEST_LOG};
 use crate::mask::{MaskStream, Masker};
@@ -27,7 +29,6 @@ use crate::process::{
 use crate::sandbox::Launcher;
 use crate::store::ProjectLayout;
 use crate::store::layout::PROJECT_DIRECTORY;
-use ralph_core::plain::Plain;
 
 /// Runs the inner shell with both streams in one pipe, the only way to keep them in order. The
 /// command is an argument, so that line numbers in the shell's messages match the command.

@@ -2,10 +2,12 @@
 //!
 //! Not here: the excerpt for the prompt.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
+
+use crate::atomic_file::remove_if_exists;
 
 /// A gate that prints without end must not fill the disk before its time is up.
 pub(super) const LARGEST_LOG: u64 = 64 * 1024 * 1024;
@@ -21,10 +23,7 @@ pub(super) struct GateLog {
 impl GateLog {
     /// Creates a log. Removes an existing file first instead of following it: it may be a link.
     pub(super) fn create(path: &Path, limit: u64) -> io::Result<Self> {
-        match fs::remove_file(path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            Ok(()) | Err(_) => {}
-        }
+        remove_if_exists(path)?;
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
         Ok(Self { file, left: limit, dropped: 0 })
     }

@@ -6,10 +6,11 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::time::Duration;
 
-use ralph_core::child::{Ending, Limit, NotStarted};
+use ralph_core::plain::Plain;
 use ralph_core::ports::VcsError;
-use ralph_core::text::Excerpt;
-use ralph_core::units::Millis;
+use ralph_model::child::{Ending, Limit, NotStarted};
+use ralph_model::text::Excerpt;
+use ralph_model::units::Millis;
 
 use crate::environment::Variables;
 use crate::process::{
@@ -17,7 +18,6 @@ use crate::process::{
     supervise,
 };
 use crate::sandbox::Launcher;
-use ralph_core::plain::Plain;
 
 /// Hooks run test suites, pushes wait for servers, huge repositories are slow; a command that
 /// takes longer than this hangs.
@@ -87,22 +87,14 @@ pub(super) struct GitCommand<'a> {
     env: Vec<(OsString, OsString)>,
     stdin: StdinSource,
     output: OutputNeed,
-    place: CallPlace,
+    /// Whether it runs directly on the machine although there is a sandbox.
+    is_outside: bool,
     /// Settings for this command, but not for others of its script.
     own_settings: Vec<&'static str>,
     /// Settings computed at run time, as `name=value`.
     config: Vec<String>,
     /// The shell script that runs it.
     script: Option<String>,
-}
-
-/// Whether a command runs in the sandbox.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum CallPlace {
-    /// In the sandbox, if there is one.
-    Default,
-    /// Directly on the machine.
-    Outside,
 }
 
 /// How much of a command's output is needed.
@@ -166,7 +158,7 @@ impl<'a> GitCommand<'a> {
             env: Vec::new(),
             stdin: StdinSource::Null,
             output: OutputNeed::Whole,
-            place: CallPlace::Default,
+            is_outside: false,
             own_settings: Vec::new(),
             config: Vec::new(),
             script: None,
@@ -226,7 +218,7 @@ impl<'a> GitCommand<'a> {
 
     /// Runs outside the sandbox, to reach the network or the user's keys.
     pub(super) fn without_sandbox(mut self) -> Self {
-        self.place = CallPlace::Outside;
+        self.is_outside = true;
         self
     }
 
@@ -389,10 +381,7 @@ impl GitCommands {
     }
 
     fn build_spawn(&self, mut call: GitCommand<'_>) -> Result<Spawn, NotRun> {
-        let inside = match call.place {
-            CallPlace::Default => self.sandbox.as_ref(),
-            CallPlace::Outside => None,
-        };
+        let inside = self.sandbox.as_ref().filter(|_| !call.is_outside);
         let mut env = inside.map_or(&self.env, |inside| &inside.env).clone();
         env.retain(|(known, _)| !call.env.iter().any(|(name, _)| name == known));
         let (program, args) = call.take_command_line();

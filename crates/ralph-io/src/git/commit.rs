@@ -7,11 +7,11 @@
 use std::fs;
 use std::path::PathBuf;
 
-use ralph_core::event::{CommitId, TreeId};
-use ralph_core::ids::{IterationNumber, RunId};
-use ralph_core::ports::{CommitOrder, CommitResult, HookResult, IterationMark, VcsError};
-
-use ralph_core::secret::leak;
+use ralph_core::checking::secret::leak;
+use ralph_core::ports::{CommitOrder, CommitResult, HookResult, VcsError};
+use ralph_model::ids::{IterationNumber, RunId};
+use ralph_model::run::IterationMark;
+use ralph_model::worktree::{CommitId, TreeId};
 
 use super::compared::is_object_id;
 use super::dirty::{CHERRY_PICK, MERGE, REVERT};

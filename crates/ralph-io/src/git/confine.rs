@@ -2,9 +2,10 @@
 //!
 //! Not here: restoring everything.
 
-use ralph_core::event::Checkpoint;
-use ralph_core::glob::Pattern;
-use ralph_core::ports::{IterationMark, VcsError};
+use ralph_core::ports::VcsError;
+use ralph_model::glob::Pattern;
+use ralph_model::run::IterationMark;
+use ralph_model::worktree::Checkpoint;
 
 use super::vcs::{GitVcs, format_kept_ref};
 

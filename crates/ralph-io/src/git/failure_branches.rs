@@ -2,11 +2,13 @@
 //!
 //! Not here: creating them, and asking whether to use one again.
 
-use ralph_core::event::CommitId;
-use ralph_core::failure_branch::{flatten_branch_name, is_failure_branch, name_archive_branch};
-use ralph_core::ids::TaskId;
+use ralph_core::landing::failure_branch::{
+    flatten_branch_name, is_failure_branch, name_archive_branch,
+};
 use ralph_core::ports::VcsError;
-use ralph_core::units::Timestamp;
+use ralph_model::ids::TaskId;
+use ralph_model::units::Timestamp;
+use ralph_model::worktree::CommitId;
 
 use super::diff::{join_with_zeros, split_at_zeros};
 use super::failure_commit::REPORT_FILE_TRAILER;
@@ -20,7 +22,6 @@ pub struct FailureBranch {
     pub commit: CommitId,
     /// When the commit was made.
     pub when: Timestamp,
-    /// The commit message.
     pub message: String,
 }
 
@@ -30,10 +31,7 @@ pub enum TakenWork {
     /// The work is in the work tree.
     Done,
     /// It conflicts with later work. Nothing was changed.
-    Conflict {
-        /// The conflicting paths.
-        paths: Vec<String>,
-    },
+    Conflict { paths: Vec<String> },
 }
 
 impl GitVcs {
@@ -59,8 +57,8 @@ impl GitVcs {
     /// are checked out somewhere. Returns the new names, newest first.
     pub fn archive_failure_branches(&mut self, task: &TaskId) -> Result<Vec<String>, VcsError> {
         let mut archived = Vec::new();
-        for (FailureBranch { branch, .. }, place) in self.list_with_checkout(task)? {
-            if place == BranchCheckout::Nowhere {
+        for (FailureBranch { branch, .. }, is_checked_out) in self.list_with_checkout(task)? {
+            if !is_checked_out {
                 archived.push(self.archive_branch_as(&branch)?);
             }
         }
@@ -93,10 +91,8 @@ impl GitVcs {
         }))
     }
 
-    fn list_with_checkout(
-        &self,
-        task: &TaskId,
-    ) -> Result<Vec<(FailureBranch, BranchCheckout)>, VcsError> {
+    /// Returns the failure branches of a task, each with whether it is checked out somewhere.
+    fn list_with_checkout(&self, task: &TaskId) -> Result<Vec<(FailureBranch, bool)>, VcsError> {
         const FIELDS: usize = 6;
         let format = "--format=%(refname:lstrip=2)%00%(objectname)%00%(committerdate:unix)%00\
                       %(worktreepath)%00%(trailers:key=Ralph-Task,valueonly,unfold)%00%(contents)%00";
@@ -107,7 +103,7 @@ impl GitVcs {
             .split(|byte| *byte == 0)
             .map(|field| String::from_utf8_lossy(field).into_owned())
             .collect();
-        let mut found: Vec<(FailureBranch, BranchCheckout)> = fields
+        let mut found: Vec<(FailureBranch, bool)> = fields
             .chunks_exact(FIELDS)
             .map(|fields| (fields, fields[0].trim_start()))
             // The user may have continued the work, so the last commit need not be ours.
@@ -124,11 +120,7 @@ impl GitVcs {
                     when: Timestamp(seconds.saturating_mul(1000)),
                     message: fields[5].trim_end().to_owned(),
                 };
-                let is_anywhere = !fields[3].is_empty();
-                (
-                    found,
-                    if is_anywhere { BranchCheckout::Somewhere } else { BranchCheckout::Nowhere },
-                )
+                (found, !fields[3].is_empty())
             })
             .collect();
         found.sort_by(|(one, _), (other, _)| {
@@ -162,11 +154,4 @@ impl GitVcs {
         let parents: Vec<String> = parents.lines().map(str::to_owned).collect();
         self.repository.commit_tree(&tree, &parents, "ralph: the work on a failure branch")
     }
-}
-
-/// Whether a work tree has a branch checked out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum BranchCheckout {
-    Somewhere,
-    Nowhere,
 }

@@ -6,9 +6,10 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use ralph_core::event::CommitId;
-use ralph_core::failure_branch::flatten_branch_name;
-use ralph_core::ports::{FailureBranchOrder, IterationMark, SavedBranch, VcsError};
+use ralph_core::landing::failure_branch::flatten_branch_name;
+use ralph_core::ports::{FailureBranchOrder, SavedBranch, VcsError};
+use ralph_model::run::IterationMark;
+use ralph_model::worktree::CommitId;
 
 use super::diff::split_at_zeros;
 use super::repository::GitRepository;

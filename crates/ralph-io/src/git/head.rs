@@ -6,8 +6,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use ralph_core::event::{CheckedOut, CommitId};
 use ralph_core::ports::VcsError;
+use ralph_model::worktree::{CheckedOut, CommitId};
 
 use super::repository::GitRepository;
 use crate::bounded_read;

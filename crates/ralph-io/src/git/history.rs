@@ -2,8 +2,9 @@
 //!
 //! Not here: restoring the work tree as well.
 
-use ralph_core::event::TreeId;
-use ralph_core::ports::{IterationMark, VcsError};
+use ralph_core::ports::VcsError;
+use ralph_model::run::IterationMark;
+use ralph_model::worktree::TreeId;
 
 use super::restore::{HeadPosition, RestoreTarget};
 use super::vcs::GitVcs;

@@ -9,12 +9,14 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-use ralph_core::ports::{HookResult, HookTrial, IterationMark, VcsError};
+use ralph_core::ports::{HookResult, HookTrial, VcsError};
+use ralph_model::run::IterationMark;
 
 use super::command::{GitCommand, NotRun};
 use super::identity::Author;
 use super::shadow;
 use super::vcs::{GitVcs, format_trailers};
+use crate::atomic_file::remove_if_exists;
 use crate::bounded_read;
 
 /// No commit message is longer.
@@ -46,7 +48,6 @@ pub(super) enum CommitHookRun {
     /// There is no hook, or it passed.
     Passed,
     Refused {
-        /// What the hook printed.
         output: String,
     },
     /// The user stopped the run.
@@ -228,10 +229,7 @@ impl GitVcs {
 
 /// Writes a file that hooks read. Removes an existing file first: it may be a link.
 fn write_new(path: &Path, content: &[u8]) -> io::Result<()> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        Ok(()) | Err(_) => {}
-    }
+    remove_if_exists(path)?;
     let mut options = fs::OpenOptions::new();
     options.write(true).create_new(true).mode(0o644).open(path)?.write_all(content)
 }

@@ -9,7 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use ralph_core::ports::{IterationMark, VcsError};
+use ralph_core::ports::VcsError;
+use ralph_model::run::IterationMark;
 use serde::{Deserialize, Serialize};
 
 use super::kept_logs::KeptLogs;

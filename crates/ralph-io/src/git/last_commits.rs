@@ -3,7 +3,7 @@
 //! Not here: which of them ralph made; that is in the journal.
 
 use ralph_core::ports::VcsError;
-use ralph_core::units::Timestamp;
+use ralph_model::units::Timestamp;
 
 use super::repository::GitRepository;
 

@@ -5,12 +5,13 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use ralph_core::event::{Checkpoint, TreeId};
-use ralph_core::glob::Pattern;
 use ralph_core::ports::{
-    CheckpointDepth, CommitOrder, CommitResult, FailureBranchOrder, IterationMark, Observation,
-    SavedBranch, ScmResult, Survey, Vcs, VcsError,
+    CheckpointDepth, CommitOrder, CommitResult, FailureBranchOrder, Observation, SavedBranch,
+    ScmResult, Survey, Vcs, VcsError,
 };
+use ralph_model::glob::Pattern;
+use ralph_model::run::IterationMark;
+use ralph_model::worktree::{Checkpoint, TreeId};
 
 use super::command::{GitCommand, GitCommands};
 use super::vcs::{commit_with_other_scm, is_git, run_scm};

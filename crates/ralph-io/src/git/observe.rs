@@ -5,12 +5,15 @@
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use ralph_core::autorun_changes::{self, AutorunChange, Execution, MAX_AUTORUN_CHANGES};
-use ralph_core::event::{Checkpoint, CommitId, History, TreeDiff, TreeId, UNCOMMITTED_FILES};
-use ralph_core::glob::Pattern;
-use ralph_core::handoff::{FileAction, FileTouched};
+use ralph_core::checking::autorun_changes::{self, Execution};
 use ralph_core::ports::{OBSERVED_FILES, Observation, VcsError};
-use ralph_core::text::TRUNCATED;
+use ralph_model::glob::Pattern;
+use ralph_model::handoff::{FileAction, FileTouched};
+use ralph_model::text::TRUNCATED;
+use ralph_model::worktree::{
+    AutorunChange, Checkpoint, CommitId, History, MAX_AUTORUN_CHANGES, TreeDiff, TreeId,
+    UNCOMMITTED_FILES,
+};
 
 use super::diff::TreeChange;
 use super::head::HeadState;

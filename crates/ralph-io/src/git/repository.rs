@@ -30,7 +30,7 @@ pub struct GitRepository {
     own: Option<Vec<u8>>,
     /// Files and directories with the documents of the run, relative to the top.
     pub(super) documents: Vec<Vec<u8>>,
-    sparse: SparseCheckout,
+    is_sparse: bool,
     /// The last seen HEAD; the tree of a commit never changes.
     pub(super) seen: RefCell<Option<HeadState>>,
 }
@@ -42,12 +42,6 @@ pub enum RepositoryDiscovery {
     NotFound,
     /// git is not installed, so it is unknown.
     NoGit,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum SparseCheckout {
-    Enabled,
-    Disabled,
 }
 
 impl GitRepository {
@@ -115,11 +109,6 @@ impl GitRepository {
             project,
             &["config", "--type=bool", "core.sparseCheckout"],
         ))?;
-        let sparse = if sparse.stdout == b"true\n" {
-            SparseCheckout::Enabled
-        } else {
-            SparseCheckout::Disabled
-        };
         let project = project.canonicalize().map_err(|error| VcsError {
             message: format!("cannot open `{}`: {error}", project.display()),
         })?;
@@ -130,7 +119,7 @@ impl GitRepository {
             git_dir,
             own: None,
             documents: Vec::new(),
-            sparse,
+            is_sparse: sparse.stdout == b"true\n",
             seen: RefCell::default(),
         })))
     }
@@ -216,7 +205,7 @@ impl GitRepository {
 
     /// Returns whether the work tree is a sparse checkout.
     pub(super) fn is_sparse(&self) -> bool {
-        self.sparse == SparseCheckout::Enabled
+        self.is_sparse
     }
 
     /// Returns the path of the user's index.
@@ -228,7 +217,7 @@ impl GitRepository {
     /// a pathspec that excludes an ignored path as a request to add it, and complains.
     pub(super) fn build_add_all_args(&self) -> Vec<OsString> {
         let mut args: Vec<OsString> = vec!["add".into(), "--all".into()];
-        if self.sparse == SparseCheckout::Enabled {
+        if self.is_sparse {
             args.push("--sparse".into());
         }
         args.extend(["--".into(), ".".into()]);

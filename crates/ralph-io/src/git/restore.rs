@@ -50,7 +50,6 @@ pub(super) struct HeadPosition {
 
 /// The difference between the work tree and a target.
 struct WorkTreeDiff {
-    /// The current tree.
     now: String,
     changes: Vec<TreeChange>,
     /// Paths that only exist now and stay: runtime files, and files that the target's rules ignore.

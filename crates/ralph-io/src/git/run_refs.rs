@@ -2,8 +2,8 @@
 //!
 //! Not here: creating any of them.
 
-use ralph_core::ids::RunId;
 use ralph_core::ports::VcsError;
+use ralph_model::ids::RunId;
 
 use super::repository::GitRepository;
 

@@ -6,9 +6,10 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use ralph_core::glob::Pattern;
+use ralph_core::checking::secret::leak::MOST_LEAKS;
 use ralph_core::ports::VcsError;
-use ralph_core::secret::leak::{MOST_LEAKS, SecretLeak};
+use ralph_model::glob::Pattern;
+use ralph_model::worktree::SecretLeak;
 
 use super::command::{GitCommand, NotRun};
 use super::compared::{DiffOutput, SurveyQuery};
@@ -181,7 +182,7 @@ struct PatchScanner<'a> {
     /// The line that is not complete yet.
     line: Vec<u8>,
     /// Whether the beginning of that line was already processed.
-    part: LinePart,
+    is_mid_line: bool,
     path: String,
     /// The lines added here, and the number of the first.
     added: Vec<u8>,
@@ -190,13 +191,6 @@ struct PatchScanner<'a> {
     removed_left: u64,
     added_left: u64,
     leaks: BTreeSet<SecretLeak>,
-}
-
-/// Which part of a long line comes next.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum LinePart {
-    Beginning,
-    Rest,
 }
 
 /// Lines are joined up to this many bytes, since some secrets span lines; parts of a line as well.
@@ -211,7 +205,7 @@ impl<'a> PatchScanner<'a> {
             scan,
             named,
             line: Vec::new(),
-            part: LinePart::Beginning,
+            is_mid_line: false,
             path: String::new(),
             added: Vec::new(),
             first: 1,
@@ -239,12 +233,12 @@ impl<'a> PatchScanner<'a> {
     /// Processes a line, or a part of a long one.
     fn process_line(&mut self) {
         let line = std::mem::take(&mut self.line);
-        let is_whole = line.ends_with(b"\n");
-        match self.part {
-            LinePart::Rest => self.add_bytes(&line),
-            LinePart::Beginning => self.process_line_start(&line),
+        if self.is_mid_line {
+            self.add_bytes(&line);
+        } else {
+            self.process_line_start(&line);
         }
-        self.part = if is_whole { LinePart::Beginning } else { LinePart::Rest };
+        self.is_mid_line = !line.ends_with(b"\n");
     }
 
     fn process_line_start(&mut self, line: &[u8]) {

@@ -18,6 +18,7 @@ use super::command::{FinishedCommand, GitCommand, ShellUse};
 use super::compared::{AddResult, DiffOutput, SurveyQuery};
 use super::diff::{self, TreeChange, format_index_info, join_with_zeros, split_at_zeros};
 use super::repository::GitRepository;
+use crate::atomic_file::remove_if_exists;
 use crate::bounded_read;
 
 /// An agent may leave pipes and repositories without a commit in the work tree; each costs one more
@@ -271,10 +272,7 @@ impl ShadowIndex {
             copy_index(&index, &self.index).map_err(failed)?;
             self.unstage_runtime_files(repository)?;
         } else {
-            match fs::remove_file(&self.index) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
-                Ok(()) | Err(_) => {}
-            }
+            remove_if_exists(&self.index).map_err(failed)?;
             if let Some(commit) = repository.head()?.commit {
                 let call =
                     repository.build_plumbing(&["read-tree", &commit]).with_index(&self.index);

@@ -2,8 +2,8 @@
 //!
 //! Not here: asking the user for consent.
 
-use ralph_core::ids::RunId;
 use ralph_core::ports::VcsError;
+use ralph_model::ids::RunId;
 
 use super::diff::{format_index_info, split_at_zeros};
 use super::repository::GitRepository;
@@ -20,7 +20,6 @@ pub enum RestoredChanges {
     /// restoring is not tried again.
     Conflict {
         kept: String,
-        /// The conflicting paths.
         paths: Vec<String>,
     },
 }

@@ -4,13 +4,14 @@
 
 use std::path::PathBuf;
 
-use ralph_core::event::{self, Checkpoint, CommitId, TreeDiff, TreeId};
-use ralph_core::glob::Pattern;
-use ralph_core::ids::TaskId;
 use ralph_core::ports::{
     CheckpointDepth, CommitOrder, CommitResult, FailureBranchOrder, HookResult, HookTrial,
-    IterationMark, Observation, SavedBranch, ScmResult, Survey, Vcs, VcsError,
+    Observation, SavedBranch, ScmResult, Survey, Vcs, VcsError,
 };
+use ralph_model::glob::Pattern;
+use ralph_model::ids::TaskId;
+use ralph_model::run::IterationMark;
+use ralph_model::worktree::{Checkpoint, CommitId, TreeDiff, TreeId};
 
 use super::command::{GitCommand, GitCommands, ShellUse};
 use super::git_dir_guard::GuardedFiles;
@@ -345,7 +346,9 @@ impl Vcs for GitVcs {
         let tampering = self.take_tampering();
         if !tampering.is_empty() {
             // The agent's changes were not observed before, so the tampering is reported here.
-            return Ok(CommitResult::Refused { output: event::describe_git_tampering(&tampering) });
+            return Ok(CommitResult::Refused {
+                output: ralph_model::worktree::describe_git_tampering(&tampering),
+            });
         }
         self.remove_agent_locks();
         // The user's own commands may change any ref.

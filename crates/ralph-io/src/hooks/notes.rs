@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-use ralph_core::fingerprint::Fingerprint;
+use ralph_model::fingerprint::Fingerprint;
 use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 

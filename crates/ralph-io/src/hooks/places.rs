@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use ralph_core::guard::{GuardContext, ProtectedPlaces, normalize_lexically};
-use ralph_core::hook_state::HookState;
+use ralph_guard::{GuardContext, ProtectedPlaces, normalize_lexically};
+use ralph_model::hook_state::HookState;
 
 /// Directories for temporary files.
 const TEMPORARY: [&str; 6] =
@@ -75,9 +75,10 @@ fn resolve_path(path: &Path) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
-    use ralph_core::guard::{GuardPolicy, GuardedToolCall, inspect_call};
-    use ralph_core::ids::RunId;
-    use ralph_core::units::Timestamp;
+    use ralph_guard::{GuardedToolCall, decide_call, inspect_call};
+    use ralph_model::guard_policy::GuardPolicy;
+    use ralph_model::ids::RunId;
+    use ralph_model::units::Timestamp;
 
     use super::*;
 
@@ -105,10 +106,11 @@ mod tests {
             ("rm ~/x", Some("fs.remove-outside")),
         ] {
             let findings = inspect_call(&GuardedToolCall::Shell(command.into()), &around);
-            let found = match GuardPolicy::default().decide_call(&findings) {
-                ralph_core::guard::GuardDecision::Pass => None,
-                ralph_core::guard::GuardDecision::Warn(it)
-                | ralph_core::guard::GuardDecision::Deny(it) => Some(it.rule),
+            let found = match decide_call(&GuardPolicy::default(), &findings) {
+                ralph_guard::GuardDecision::Pass => None,
+                ralph_guard::GuardDecision::Warn(it) | ralph_guard::GuardDecision::Deny(it) => {
+                    Some(it.rule)
+                }
             };
             assert_eq!(found, expect, "{command}");
         }

@@ -8,7 +8,7 @@ use std::io::{Read as _, Seek as _, SeekFrom};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
-use ralph_core::units::Tokens;
+use ralph_model::units::Tokens;
 use rustix::fs::OFlags;
 use serde::Deserialize;
 

@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::io::{self, Write};
 
-use ralph_core::secret::MASK;
+use ralph_core::checking::secret::MASK;
 
 use super::shapes::{FollowingText, SecretShape};
 use super::{Masker, SearchResult, keep_last_two};

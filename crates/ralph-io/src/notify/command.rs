@@ -5,8 +5,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use ralph_core::child::Ending;
-use ralph_core::notification::Notification;
+use ralph_core::reporting::notification::Notification;
+use ralph_model::child::Ending;
 
 use super::webhook::build_facts;
 use crate::environment::Variables;
@@ -21,7 +21,6 @@ const MOST_OUTPUT: u64 = 1 << 20;
 /// A command of the user.
 #[derive(Debug)]
 pub struct CommandChannel {
-    /// The shell command.
     pub command: String,
     /// How long it may take.
     pub limit: Duration,
@@ -65,7 +64,7 @@ pub(super) fn run_program(spawn: &Spawn, watch: &Watch) -> Result<(), String> {
         | Ending::Lingered { .. }
         | Ending::Interrupted { .. }) => {
             let stderr = String::from_utf8_lossy(&captured.stderr);
-            let stderr = ralph_core::text::join_to_line(&stderr, 200);
+            let stderr = ralph_model::text::join_to_line(&stderr, 200);
             Err(if stderr.is_empty() { ending.to_string() } else { format!("{ending}: {stderr}") })
         }
     }

@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use ralph_core::notification::{Notification, Occasion};
+use ralph_core::reporting::notification::{Notification, Occasion};
 
 use super::command::run_program;
 use crate::environment::Variables;
@@ -26,7 +26,11 @@ pub struct DesktopChannel {
 
 impl DesktopChannel {
     pub(super) fn deliver(&self, notice: &Notification) -> Result<String, String> {
-        let (program, args) = build_command(cfg!(target_os = "macos"), notice);
+        let (program, args) = if cfg!(target_os = "macos") {
+            build_mac_command(notice)
+        } else {
+            build_freedesktop_command(notice)
+        };
         let spawn = Spawn {
             program: program.into(),
             args: args.into_iter().map(OsString::from).collect(),
@@ -43,55 +47,31 @@ impl DesktopChannel {
     }
 }
 
-/// Returns the program that shows a notification, with its arguments. The texts are arguments,
-/// never part of a script, and cannot contain markup.
-fn build_command(
-    is_mac: impl Into<DesktopSystem>,
-    notice: &Notification,
-) -> (&'static str, Vec<String>) {
-    match is_mac.into() {
-        DesktopSystem::MacOs => {
-            let script = [
-                "on run argv",
-                "display notification (item 2 of argv) with title (item 1 of argv)",
-                "end run",
-            ];
-            let mut args: Vec<String> =
-                script.iter().flat_map(|line| ["-e".to_owned(), (*line).to_owned()]).collect();
-            args.extend([notice.title.clone(), notice.message.clone()]);
-            ("osascript", args)
-        }
-        DesktopSystem::Other => {
-            let urgency = match notice.occasion {
-                Occasion::Finish | Occasion::Waiting | Occasion::Test => "normal",
-                Occasion::Failure
-                | Occasion::Blocked
-                | Occasion::Stuck
-                | Occasion::Budget
-                | Occasion::Person => "critical",
-            };
-            let args = vec![
-                "--app-name=ralph".to_owned(),
-                format!("--urgency={urgency}"),
-                "--".to_owned(),
-                notice.title.clone(),
-                escape_markup(&notice.message),
-            ];
-            ("notify-send", args)
-        }
-    }
+/// Returns the program that shows a notification on macOS, with its arguments. The texts are
+/// arguments, never part of the script.
+fn build_mac_command(notice: &Notification) -> (&'static str, Vec<String>) {
+    let script = [
+        "on run argv",
+        "display notification (item 2 of argv) with title (item 1 of argv)",
+        "end run",
+    ];
+    let mut args: Vec<String> =
+        script.iter().flat_map(|line| ["-e".to_owned(), (*line).to_owned()]).collect();
+    args.extend([notice.title.clone(), notice.message.clone()]);
+    ("osascript", args)
 }
 
-/// The desktop system.
-enum DesktopSystem {
-    MacOs,
-    Other,
-}
-
-impl From<bool> for DesktopSystem {
-    fn from(is_mac: bool) -> Self {
-        if is_mac { Self::MacOs } else { Self::Other }
-    }
+/// Returns the program that shows a notification on other systems, with its arguments.
+fn build_freedesktop_command(notice: &Notification) -> (&'static str, Vec<String>) {
+    let is_calm = matches!(notice.occasion, Occasion::Finish | Occasion::Waiting | Occasion::Test);
+    let args = vec![
+        "--app-name=ralph".to_owned(),
+        format!("--urgency={}", if is_calm { "normal" } else { "critical" }),
+        "--".to_owned(),
+        notice.title.clone(),
+        escape_markup(&notice.message),
+    ];
+    ("notify-send", args)
 }
 
 /// Escapes markup: desktops interpret it in the body of a notification.
@@ -101,8 +81,8 @@ fn escape_markup(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use ralph_core::notification::build_test_notification;
-    use ralph_core::units::Timestamp;
+    use ralph_core::reporting::notification::build_test_notification;
+    use ralph_model::units::Timestamp;
 
     use super::*;
 
@@ -113,10 +93,10 @@ mod tests {
             message: "<b>a & b</b>".into(),
             ..build_test_notification("/p", Timestamp(0))
         };
-        let (name, args) = build_command(false, &notice);
+        let (name, args) = build_freedesktop_command(&notice);
         assert_eq!(name, "notify-send");
         assert_eq!(args[2..], ["--", "\" & do shell script \"id", "&lt;b&gt;a &amp; b&lt;/b&gt;"]);
-        let (name, args) = build_command(true, &notice);
+        let (name, args) = build_mac_command(&notice);
         assert_eq!(name, "osascript");
         assert_eq!(args[6..], ["\" & do shell script \"id", "<b>a & b</b>"]);
     }

@@ -9,7 +9,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-use ralph_core::notification::Notification;
+use ralph_core::reporting::notification::Notification;
 use serde::{Deserialize, Serialize};
 
 use crate::{bounded_read, clock};

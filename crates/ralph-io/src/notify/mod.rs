@@ -13,22 +13,20 @@ mod terminal;
 mod webhook;
 
 use std::collections::VecDeque;
-use std::fmt;
-use std::io;
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{fmt, io, thread};
 
-use ralph_core::agent_output::AgentEvent;
-use ralph_core::event::Recorded;
-use ralph_core::notification::{Notification, NotificationPolicy, build_notification};
+use ledger::DeliveryLedger;
 use ralph_core::ports::{Activity, Ui};
-use ralph_core::run::RunState;
+use ralph_core::reporting::notification::{Notification, NotificationPolicy, build_notification};
+use ralph_model::agent_output::AgentEvent;
+use ralph_model::event::Recorded;
+use ralph_model::run::RunState;
 
 use crate::http::{PauseEnd, RetryTimer};
 use crate::mask::Masker;
-use ledger::DeliveryLedger;
 
 pub use command::CommandChannel;
 pub use desktop::DesktopChannel;

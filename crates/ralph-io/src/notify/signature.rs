@@ -7,7 +7,7 @@ use std::fmt;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use ralph_core::units::Timestamp;
+use ralph_model::units::Timestamp;
 use ring::hmac;
 
 /// The prefix of secrets in base64.

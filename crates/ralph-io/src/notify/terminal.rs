@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use ralph_core::notification::Notification;
+use ralph_core::reporting::notification::Notification;
 
 /// How a terminal is notified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,8 +61,8 @@ fn strip_controls(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use ralph_core::notification::build_test_notification;
-    use ralph_core::units::Timestamp;
+    use ralph_core::reporting::notification::build_test_notification;
+    use ralph_model::units::Timestamp;
 
     use super::*;
 

@@ -2,12 +2,14 @@
 
 use std::sync::mpsc;
 
-use ralph_core::event::Event;
-use ralph_core::ids::RunId;
-use ralph_core::notification::Occasion;
-use ralph_core::outcome::Outcome;
-use ralph_core::recipe::{AgentChoice, AgentKind, PromptSource, Recipe, Work};
-use ralph_core::units::{Millis, Timestamp};
+use ralph_core::reporting::notification::Occasion;
+use ralph_core::run_loop::fold::{apply_event, start_state};
+use ralph_model::agent::{AgentChoice, AgentKind};
+use ralph_model::event::Event;
+use ralph_model::ids::RunId;
+use ralph_model::outcome::Outcome;
+use ralph_model::recipe::{PromptSource, Recipe, Work};
+use ralph_model::units::{Millis, Timestamp};
 
 use super::*;
 use crate::process::Watch;
@@ -32,9 +34,9 @@ fn events() -> Vec<(Recorded, RunState)> {
     let ended = Event::RunEnded { outcome: Outcome::Complete, left: None };
     let recorded = |event, seq| Recorded { seq, at: Timestamp(0), ran: Millis(0), event };
     let (first, last) = (recorded(started, 1), recorded(ended, 2));
-    let before = RunState::from_first_event(&first).expect("it begins");
+    let before = start_state(&first).expect("it begins");
     let mut after = before.clone();
-    after.apply_event(&last).expect("it fits");
+    apply_event(&mut after, &last).expect("it fits");
     vec![(first, before), (last, after)]
 }
 
@@ -119,7 +121,7 @@ fn the_end_of_a_run_waits_no_longer_than_its_limit() {
 #[test]
 fn a_flood_of_notices_is_bounded() {
     let line = ChannelQueue::new("webhook");
-    let notice = ralph_core::notification::build_test_notification("/p", Timestamp(0));
+    let notice = ralph_core::reporting::notification::build_test_notification("/p", Timestamp(0));
     for _ in 0..MAX_QUEUED + 3 {
         line.push(notice.clone());
     }

@@ -3,7 +3,7 @@
 //!
 //! Not here: the connection (`http`) and how the signature is computed.
 
-use ralph_core::notification::Notification;
+use ralph_core::reporting::notification::Notification;
 use serde_json::{Value, json};
 
 use super::signature::WebhookSecret;
@@ -80,8 +80,8 @@ pub(super) fn build_facts(notice: &Notification) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use ralph_core::notification::build_test_notification;
-    use ralph_core::units::Timestamp;
+    use ralph_core::reporting::notification::build_test_notification;
+    use ralph_model::units::Timestamp;
 
     use super::*;
 

@@ -2,7 +2,7 @@
 //!
 //! Not here: long output. Process that in pieces with `supervise`.
 
-use ralph_core::child::ChildEnd;
+use ralph_model::child::ChildEnd;
 
 use super::limits::OutputActivity;
 use super::spawn::Spawn;
@@ -59,7 +59,7 @@ fn append_bounded(kept: &mut Vec<u8>, bytes: &[u8], max_bytes: usize) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use ralph_core::child::Ending;
+    use ralph_model::child::Ending;
 
     use super::*;
     use crate::process::{ProcessLimits, StdinSource};

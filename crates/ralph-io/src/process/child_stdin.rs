@@ -70,7 +70,7 @@ impl ChildStdin {
 mod tests {
     use std::sync::mpsc;
 
-    use ralph_core::child::{ChildEnd, Ending};
+    use ralph_model::child::{ChildEnd, Ending};
 
     use super::*;
     use crate::process::{

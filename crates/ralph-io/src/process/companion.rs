@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use ralph_core::child::NotStarted;
+use ralph_model::child::NotStarted;
 use rustix::process::{Pid, Signal};
 
 use super::program;

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use ralph_core::child::{Ending, Force, Limit, SoftLimit};
+use ralph_model::child::{Ending, Force, Limit, SoftLimit};
 
 use super::spawn::ProcessLimits;
 

@@ -10,7 +10,7 @@ use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use ralph_core::child::NotStarted;
+use ralph_model::child::NotStarted;
 use rustix::fs::{Access, access};
 
 use super::spawn::Spawn;

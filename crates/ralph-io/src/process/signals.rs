@@ -14,7 +14,7 @@ use rustix::process::{Signal, getpid, kill_process};
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGTERM, SIGTSTP};
 use signal_hook::iterator::Signals;
 
-use super::watch::{Halt, StateChange, StopStage, Watch};
+use super::watch::{Halt, StopStage, Watch};
 use super::{registry, tree};
 
 /// The exit code after an interrupt.
@@ -104,7 +104,7 @@ fn advance_stage(watch: &Watch, notices: &Sender<StageNotice>) {
 
 fn pause_run(watch: &Watch) {
     // The clock stops first, so that no limit is passed by the stop itself.
-    if watch.pause_clock() == StateChange::Changed {
+    if watch.pause_clock() {
         registry::lock_registry().stop_all();
     }
     watch.notify_halt(Halt::Begins);

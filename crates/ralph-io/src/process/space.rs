@@ -16,7 +16,7 @@ use std::sync::mpsc::SyncSender;
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
-use ralph_core::child::Limit;
+use ralph_model::child::Limit;
 
 use super::pipes::ChildEvent;
 

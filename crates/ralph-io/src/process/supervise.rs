@@ -9,7 +9,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::time::Duration;
 
-use ralph_core::child::{ChildEnd, Ending, Force, Leftovers, NotStarted};
+use ralph_model::child::{ChildEnd, Ending, Force, Leftovers, NotStarted};
 use rustix::process::{Pid, Signal};
 
 use super::child_stdin::ChildStdin;

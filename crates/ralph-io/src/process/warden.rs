@@ -98,11 +98,8 @@ pub fn run_warden(run_id: &str) -> ExitCode {
             return ExitCode::FAILURE;
         }
     }
-    match track_groups(io::stdin().lock()) {
-        RalphExit::Goodbye => {}
-        RalphExit::Death { groups } => {
-            end_run(run_id, &groups, GRACE);
-        }
+    if let RalphExit::Death { groups } = track_groups(io::stdin().lock()) {
+        end_run(run_id, &groups, GRACE);
     }
     ExitCode::SUCCESS
 }

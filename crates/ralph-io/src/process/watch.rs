@@ -194,15 +194,11 @@ impl Watch {
     }
 
     /// Stops the clock; returns whether it was running.
-    pub(super) fn pause_clock(&self) -> StateChange {
+    pub(super) fn pause_clock(&self) -> bool {
         let mut state = self.lock_state();
-        match state.paused_at {
-            None => {
-                state.paused_at = Some(Instant::now());
-                StateChange::Changed
-            }
-            Some(_) => StateChange::Unchanged,
-        }
+        let was_running = state.paused_at.is_none();
+        state.paused_at.get_or_insert_with(Instant::now);
+        was_running
     }
 
     /// Lets the clock run again; returns how long it was paused, if it was.
@@ -217,13 +213,6 @@ impl Watch {
         let state = self.shared.state.lock();
         state.unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// Whether a call changed something.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum StateChange {
-    Changed,
-    Unchanged,
 }
 
 /// Wakes a channel at every change of the stage, until dropped.
@@ -268,11 +257,11 @@ mod tests {
     #[test]
     fn the_clock_stops_while_paused() {
         let watch = Watch::new_detached();
-        assert_eq!(watch.pause_clock(), StateChange::Changed);
+        assert!(watch.pause_clock());
         let before = watch.clock();
         std::thread::sleep(Duration::from_millis(5));
         assert_eq!(watch.clock(), before);
-        assert_eq!(watch.pause_clock(), StateChange::Unchanged);
+        assert!(!watch.pause_clock());
         assert!(watch.resume_clock() >= Some(Duration::from_millis(5)));
         assert_eq!(watch.resume_clock(), None);
         assert!(watch.clock() >= before);

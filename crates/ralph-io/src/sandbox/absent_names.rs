@@ -4,13 +4,12 @@
 //! ralph never creates placeholders in the project to block such a name: editors, shells and other
 //! commands would find them. Not here: which names these are (`spec_builder`).
 
-use std::fmt;
 use std::fs::{self, Permissions};
-use std::io;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
+use std::{fmt, io};
 
-use ralph_core::report::REMOVED_NAME;
+use ralph_model::event::REMOVED_NAME;
 
 use super::AbsentName;
 use crate::store::layout::create_private_directories;

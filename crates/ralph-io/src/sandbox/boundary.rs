@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use ralph_core::sandbox::NetworkMode;
+use ralph_model::sandbox::NetworkMode;
 
 use super::{Mount, ResourceLimits, SandboxNetwork, SandboxSpec};
 
@@ -197,7 +197,7 @@ mod tests {
             ],
             absent: vec![AbsentName { path: at("p/.envrc"), above: at("p") }],
             network: SandboxNetwork::None,
-            unix_sockets: ralph_core::sandbox::UnixSockets::Deny,
+            unix_sockets: ralph_model::sandbox::UnixSockets::Deny,
             bounds: build_example_boundary().bounds,
             notes: Vec::new(),
         };

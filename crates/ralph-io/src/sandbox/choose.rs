@@ -2,7 +2,7 @@
 //!
 //! Decides from the results of detection. Not here: detection itself.
 
-use ralph_core::sandbox::{Backend, Fallback, RequestedBackend, SandboxPolicy};
+use ralph_model::sandbox::{Backend, Fallback, RequestedBackend, SandboxPolicy};
 
 use super::ProbeResult;
 
@@ -177,7 +177,6 @@ mod tests {
         expect_test::expect![[r"
             nothing that enforces isolation works here (sbx: sbx is broken; native: native is broken; bwrap: bwrap is broken; landlock: landlock is broken)
             buy a new one
-            use --sandbox=guard to run with the command guard alone, --no-sandbox to run without"]]
-        .assert_eq(&format!("{refusal}\n{}", refusal.hints().join("\n")));
+            use --sandbox=guard to run with the command guard alone, --no-sandbox to run without"]] .assert_eq(&format!("{refusal}\n{}", refusal.hints().join("\n")));
     }
 }

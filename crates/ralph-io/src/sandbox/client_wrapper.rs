@@ -11,7 +11,7 @@ use std::process::{Command, ExitCode, ExitStatus};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use ralph_core::sandbox::Backend;
+use ralph_model::sandbox::Backend;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 
 use super::SandboxNetwork;
@@ -20,7 +20,7 @@ use super::launch_error::LaunchError;
 use super::launch_plan::LaunchPlan;
 use super::sbx::{Vm, VmNote};
 use super::seatbelt::{self, ProxyExit};
-use crate::process::{ProcessLimits, Spawn, StdinSource};
+use crate::process::Spawn;
 
 /// Runs a program in a VM that exists already.
 pub(super) fn run_in_vm(
@@ -31,7 +31,7 @@ pub(super) fn run_in_vm(
 ) -> Result<ExitCode, LaunchError> {
     let note =
         VmNote::write_locked(file).map_err(LaunchError::for_path("write a file next to", file))?;
-    let status = run_client(vm.wrap_spawn(rebuild_spawn(plan, command_line)))?;
+    let status = run_client(vm.wrap_spawn(plan.rebuild_spawn(command_line)))?;
     note.remove_note();
     Ok(to_exit_code(status))
 }
@@ -49,20 +49,8 @@ pub(super) fn run_behind_profile(
             Some(ProxyExit { port: proxy.port, forwards: &proxy.forwards, ralph: &plan.ralph })
         }
     };
-    let spawn = Spawn { program: plan.program.clone().into(), ..rebuild_spawn(plan, command_line) };
+    let spawn = Spawn { program: plan.program.clone().into(), ..plan.rebuild_spawn(command_line) };
     run_client(seatbelt::wrap_spawn(spawn, &boundary, exit)).map(to_exit_code)
-}
-
-/// Returns the child as it was described; its environment is the one of this process.
-fn rebuild_spawn(plan: &LaunchPlan, command_line: &[OsString]) -> Spawn {
-    Spawn {
-        program: command_line[0].clone(),
-        args: command_line[1..].to_vec(),
-        cwd: plan.cwd.clone(),
-        env: std::env::vars_os().collect(),
-        stdin: StdinSource::Null,
-        limits: ProcessLimits::default(),
-    }
 }
 
 fn run_client(client: Spawn) -> Result<ExitStatus, LaunchError> {

@@ -8,8 +8,8 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use ralph_core::recipe::AgentKind;
-use ralph_core::sandbox::Backend;
+use ralph_model::agent::AgentKind;
+use ralph_model::sandbox::Backend;
 use serde::{Deserialize, Serialize};
 
 use super::probe::{ProbeResult, assume_backend, probe_backend};

@@ -37,7 +37,8 @@ fn try_namespaces() -> Result<ExitCode, LaunchError> {
 /// Sets up the sandbox that a plan file describes, with Seatbelt or in a VM.
 #[cfg(not(target_os = "linux"))]
 fn run_in_sandbox(arguments: &[OsString]) -> Result<ExitCode, LaunchError> {
-    use super::{BackendConfig, client_wrapper, launch_plan::LaunchPlan};
+    use super::launch_plan::LaunchPlan;
+    use super::{BackendConfig, client_wrapper};
     let [file, program @ ..] = arguments else {
         return Err(LaunchError::new("no program to run"));
     };
@@ -55,10 +56,10 @@ fn run_in_sandbox(arguments: &[OsString]) -> Result<ExitCode, LaunchError> {
 
 #[cfg(not(target_os = "linux"))]
 fn run_inside(_arguments: &[OsString]) -> Result<ExitCode, LaunchError> {
-    Err(super::client_wrapper::report_unsupported(ralph_core::sandbox::Backend::Native))
+    Err(super::client_wrapper::report_unsupported(ralph_model::sandbox::Backend::Native))
 }
 
 #[cfg(not(target_os = "linux"))]
 fn try_namespaces() -> Result<ExitCode, LaunchError> {
-    Err(super::client_wrapper::report_unsupported(ralph_core::sandbox::Backend::Native))
+    Err(super::client_wrapper::report_unsupported(ralph_model::sandbox::Backend::Native))
 }

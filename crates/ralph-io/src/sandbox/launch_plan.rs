@@ -3,6 +3,7 @@
 //!
 //! Not here: setting it up.
 
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -11,6 +12,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::{BackendConfig, SandboxSpec};
+use crate::process::{ProcessLimits, Spawn, StdinSource};
 
 /// Everything that is needed to set up the sandbox of one child.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,5 +46,17 @@ impl LaunchPlan {
         let text = fs::read(path)?;
         let _ = fs::remove_file(path);
         Ok(serde_json::from_slice(&text)?)
+    }
+
+    /// Returns the child as it was described; its environment is the one of this process.
+    pub(super) fn rebuild_spawn(&self, command_line: &[OsString]) -> Spawn {
+        Spawn {
+            program: command_line[0].clone(),
+            args: command_line[1..].to_vec(),
+            cwd: self.cwd.clone(),
+            env: std::env::vars_os().collect(),
+            stdin: StdinSource::Null,
+            limits: ProcessLimits::default(),
+        }
     }
 }

@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use ralph_core::child::{Ending, NotStarted};
 use ralph_core::sandbox::gate_signs::GateSandbox;
-use ralph_core::sandbox::{Backend, NetworkMode, SandboxPolicy};
+use ralph_model::child::{Ending, NotStarted};
+use ralph_model::sandbox::{Backend, NetworkMode, SandboxPolicy};
 use serde::{Deserialize, Serialize};
 
 use super::absent_names::{self, RemovedName};

@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ralph_agents as agents;
-use ralph_core::recipe::AgentOrigin;
-use ralph_core::sandbox::Backend;
+use ralph_model::agent::AgentOrigin;
+use ralph_model::child::Ending;
+use ralph_model::sandbox::Backend;
 
 use super::container::{Container, ContainerEngineError};
 use super::detect::DetectionContext;
@@ -242,13 +243,6 @@ fn run_probe(
     watch: &Watch,
 ) -> (Option<i32>, String) {
     let captured: Captured = capture_output(&build_spawn(program, args, env), watch, KEPT);
-    let code = match captured.end.ending {
-        ralph_core::child::Ending::Exited { code } => Some(code),
-        ralph_core::child::Ending::Signalled { .. }
-        | ralph_core::child::Ending::TimedOut { .. }
-        | ralph_core::child::Ending::Lingered { .. }
-        | ralph_core::child::Ending::Interrupted { .. }
-        | ralph_core::child::Ending::NotStarted { .. } => None,
-    };
+    let code = if let Ending::Exited { code } = captured.end.ending { Some(code) } else { None };
     (code, String::from_utf8_lossy(&captured.stderr).into_owned())
 }

@@ -19,9 +19,9 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ralph_core::child::Ending;
-use ralph_core::sandbox::NetworkMode;
 use ralph_core::sandbox::allowlist::NetworkAllowlist;
+use ralph_model::child::Ending;
+use ralph_model::sandbox::NetworkMode;
 use serde::{Deserialize, Serialize};
 
 pub(super) use exchange::copy_back;
@@ -79,7 +79,6 @@ enum ShareAccess {
 pub enum VmShutdown {
     /// It is stopped. Installed programs and logins inside are available again next time.
     Stop,
-    /// It is removed.
     Remove,
 }
 

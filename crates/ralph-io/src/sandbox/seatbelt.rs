@@ -7,7 +7,7 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use ralph_core::sandbox::{Backend, NetworkMode};
+use ralph_model::sandbox::{Backend, NetworkMode};
 
 use super::SANDBOX_VARIABLE;
 use super::boundary::{Boundary, BoundaryEntry};

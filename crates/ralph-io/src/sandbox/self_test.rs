@@ -11,8 +11,8 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use ralph_core::child::Ending;
-use ralph_core::sandbox::{
+use ralph_model::child::Ending;
+use ralph_model::sandbox::{
     Backend, GitAccess, NetworkMode, NetworkPolicy, RequestedBackend, SandboxPolicy,
 };
 

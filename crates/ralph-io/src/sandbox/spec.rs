@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use ralph_core::sandbox::UnixSockets;
+use ralph_model::sandbox::UnixSockets;
 use serde::{Deserialize, Serialize};
 
 /// What a child can reach.

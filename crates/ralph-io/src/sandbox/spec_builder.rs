@@ -9,7 +9,7 @@ mod protected;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use ralph_core::sandbox::{GateCredentials, GitAccess, NetworkMode, SandboxPolicy, UnixSockets};
+use ralph_model::sandbox::{GateCredentials, GitAccess, NetworkMode, SandboxPolicy, UnixSockets};
 
 use self::protected::{AUTORUN_CONFIGURATION, ProtectedPaths, WhenAbsent};
 use super::home::{

@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::time::Duration;
 
-use ralph_core::child::{Ending, NotStarted};
+use ralph_model::child::{Ending, NotStarted};
 
 use crate::process::{Captured, ProcessLimits, Spawn, StdinSource, Watch, capture_output};
 

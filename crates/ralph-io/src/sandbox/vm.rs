@@ -3,12 +3,11 @@
 //! All processes in a VM see the same directories, so one VM is created for agents, gates and git
 //! of a run together. Not here: the VM's commands, and single calls.
 
-use std::fs;
-use std::io;
 use std::path::PathBuf;
+use std::{fs, io};
 
-use ralph_core::sandbox::NetworkMode;
 use ralph_core::sandbox::allowlist::NetworkAllowlist;
+use ralph_model::sandbox::NetworkMode;
 
 use super::boundary::{Boundary, BoundaryEntry};
 use super::launcher::{BackendConfig, HandedFiles, SandboxLauncher};
@@ -133,7 +132,7 @@ impl SandboxLauncher {
 
     /// Checks in a container of its own: the `PATH` of an image is not known outside.
     fn find_missing_in_image<'a>(&self, programs: &[&'a str], watch: &Watch) -> Vec<&'a str> {
-        use ralph_core::child::Ending;
+        use ralph_model::child::Ending;
 
         use crate::process::{ProcessLimits, Spawn, StdinSource, capture_output};
         let script = "for name; do command -v \"$name\" >/dev/null || echo \"$name\"; done";

@@ -2,8 +2,8 @@
 //!
 //! Only the fields that readers use. Not here: the requests it answers (`acp_peer`).
 
-use ralph_core::agent_output::{Speaker, TextForm, TodoItem, TodoState, ToolOutcome, Usage};
-use ralph_core::units::Timestamp;
+use ralph_model::agent_output::{Speaker, TextForm, TodoItem, TodoState, ToolOutcome, Usage};
+use ralph_model::units::Timestamp;
 use serde_json::{Value, json};
 
 use super::claude_writer::to_dollars;
@@ -34,10 +34,7 @@ fn build_text_block(text: &str) -> Value {
 
 impl AcpWriter {
     pub(super) fn build_text(&mut self, text: &str, speaker: Speaker, form: TextForm) -> Value {
-        match form {
-            TextForm::Message => self.messages += 1,
-            TextForm::Delta => {}
-        }
+        self.messages += u32::from(form == TextForm::Message);
         match speaker {
             Speaker::Agent => {
                 let id = format!("message-{}", self.messages);

@@ -145,18 +145,12 @@ pub(super) fn start_grandchild(
         }
     }
     command.arg(pid_file).arg(seconds_text).stdin(Stdio::null()).stderr(Stdio::null());
-    match kind {
-        GrandchildKind::HoldStdout => {}
-        GrandchildKind::Plain | GrandchildKind::OwnSession | GrandchildKind::Detached => {
-            command.stdout(Stdio::null());
-        }
+    if kind != GrandchildKind::HoldStdout {
+        command.stdout(Stdio::null());
     }
     let mut child = command.spawn()?;
-    match kind {
-        GrandchildKind::Detached => {
-            child.wait()?;
-        }
-        GrandchildKind::Plain | GrandchildKind::HoldStdout | GrandchildKind::OwnSession => {}
+    if kind == GrandchildKind::Detached {
+        child.wait()?;
     }
     wait_for_file(pid_file, PID_FILE_SECONDS)
 }

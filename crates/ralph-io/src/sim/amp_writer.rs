@@ -3,8 +3,8 @@
 //! They begin with the prompt, repeated as a user message. Amp has no lines for notices, costs and
 //! limits that are not hit. Not here: reading them.
 
-use ralph_core::agent_output::{Speaker, TodoItem, TodoState, ToolOutcome, Usage};
-use ralph_core::units::Timestamp;
+use ralph_model::agent_output::{Speaker, TodoItem, TodoState, ToolOutcome, Usage};
+use ralph_model::units::Timestamp;
 use serde_json::{Value, json};
 
 use super::provider_errors::format_provider_error;
@@ -155,17 +155,10 @@ impl AmpWriter {
     }
 
     fn build_error(&self, class: ScriptedErrorClass, message: &str) -> Value {
-        let (subtype, message) = match class {
-            ScriptedErrorClass::TurnLimit => ("error_max_turns", message.to_owned()),
-            ScriptedErrorClass::Crashed
-            | ScriptedErrorClass::Malformed
-            | ScriptedErrorClass::RateLimited
-            | ScriptedErrorClass::Overloaded
-            | ScriptedErrorClass::NotLoggedIn
-            | ScriptedErrorClass::BadCall
-            | ScriptedErrorClass::ContextExceeded => {
-                ("error_during_execution", format_provider_error(class, message, self.limit))
-            }
+        let (subtype, message) = if class == ScriptedErrorClass::TurnLimit {
+            ("error_max_turns", message.to_owned())
+        } else {
+            ("error_during_execution", format_provider_error(class, message, self.limit))
         };
         self.build_result(json!({"subtype": subtype, "is_error": true, "error": message}))
     }

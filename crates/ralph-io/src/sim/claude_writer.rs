@@ -2,10 +2,10 @@
 //!
 //! Only the fields that readers use. Not here: reading them.
 
-use ralph_core::agent_output::{
+use ralph_model::agent_output::{
     RateLimitStatus, Speaker, TextForm, TodoItem, TodoState, ToolOutcome, Usage,
 };
-use ralph_core::units::Timestamp;
+use ralph_model::units::Timestamp;
 use serde_json::{Value, json};
 
 use super::scenario::ScriptedErrorClass;
@@ -44,10 +44,7 @@ impl ClaudeWriter {
     }
 
     pub(super) fn build_text(&mut self, text: &str, speaker: Speaker, form: TextForm) -> Value {
-        match form {
-            TextForm::Message => self.messages += 1,
-            TextForm::Delta => {}
-        }
+        self.messages += u32::from(form == TextForm::Message);
         let parent = match speaker {
             Speaker::Agent => Value::Null,
             Speaker::Subagent => json!("tool_parent"),

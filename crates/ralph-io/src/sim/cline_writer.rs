@@ -3,8 +3,8 @@
 //! Every tool call ends an iteration, as a model turn does in Cline. Cline has no lines for to-do
 //! lists, for the prompt, and for limits that are not hit. Not here: reading them.
 
-use ralph_core::agent_output::{Speaker, ToolOutcome, Usage};
-use ralph_core::units::Timestamp;
+use ralph_model::agent_output::{Speaker, ToolOutcome, Usage};
+use ralph_model::units::Timestamp;
 use serde_json::{Value, json};
 
 use super::claude_writer::to_dollars;
@@ -68,12 +68,9 @@ impl ClineWriter {
             })
             .collect();
         lines.push(build_event("content_end", json!({"contentType": "text", "text": whole})));
-        match speaker {
-            Speaker::Agent => {}
-            Speaker::Subagent => {
-                for line in &mut lines {
-                    line["parentAgentId"] = json!(AGENT);
-                }
+        if speaker == Speaker::Subagent {
+            for line in &mut lines {
+                line["parentAgentId"] = json!(AGENT);
             }
         }
         lines
@@ -206,16 +203,7 @@ impl ClineWriter {
 
     fn build_error(&self, class: ScriptedErrorClass, message: &str) -> Vec<Value> {
         let message = format_provider_error(class, message, self.limit);
-        let kind = match class {
-            ScriptedErrorClass::NotLoggedIn => "auth",
-            ScriptedErrorClass::Crashed
-            | ScriptedErrorClass::Malformed
-            | ScriptedErrorClass::TurnLimit
-            | ScriptedErrorClass::RateLimited
-            | ScriptedErrorClass::Overloaded
-            | ScriptedErrorClass::BadCall
-            | ScriptedErrorClass::ContextExceeded => "unknown",
-        };
+        let kind = if class == ScriptedErrorClass::NotLoggedIn { "auth" } else { "unknown" };
         let stack = format!("Error: {message}\n    at execute (sim.js:1:1)");
         let error = json!({
             "error": {"name": "Error", "message": message, "stack": stack},

@@ -4,8 +4,8 @@
 //! are not hit; messages are never split. Not here: reading them.
 
 use jiff::tz::TimeZone;
-use ralph_core::agent_output::{TodoItem, TodoState, ToolOutcome, Usage};
-use ralph_core::units::Timestamp;
+use ralph_model::agent_output::{TodoItem, TodoState, ToolOutcome, Usage};
+use ralph_model::units::Timestamp;
 use serde_json::{Value, json};
 
 use super::scenario::ScriptedErrorClass;
@@ -260,13 +260,13 @@ fn format_limit_message(at: Timestamp, now: Timestamp, zone: &TimeZone) -> Strin
 #[cfg(test)]
 mod tests {
     use jiff::tz::offset;
-    use ralph_core::child::Ending;
-    use ralph_core::failure::FailureClass;
-    use ralph_core::recipe::AgentKind;
-
-    use super::*;
     use ralph_agents::rate_limit_text::parse_reset_time;
     use ralph_agents::test_support::{self, build_request};
+    use ralph_model::agent::AgentKind;
+    use ralph_model::child::Ending;
+    use ralph_model::failure::FailureClass;
+
+    use super::*;
 
     fn millis(moment: &str) -> Timestamp {
         Timestamp(moment.parse::<jiff::Timestamp>().expect("a moment").as_millisecond())

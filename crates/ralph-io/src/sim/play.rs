@@ -8,19 +8,17 @@ use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use ralph_core::agent_output::{Speaker, TextForm, TodoItem, ToolOutcome, Usage};
-use ralph_core::units::{Millis, Timestamp, Tokens, UsdMicros};
+use ralph_model::agent_output::{Speaker, TextForm, TodoItem, ToolOutcome, Usage};
+use ralph_model::units::{Millis, Timestamp, Tokens, UsdMicros};
 use serde_json::{Value, json};
 
-use super::acp_peer;
-use super::actions;
-use super::base64;
 use super::matching::{SimCall, pick_entry};
 use super::scenario::{
     CommandDisplay, FloodShape, LimitReset, Scenario, ScenarioStep, ScriptedBytes, ScriptedOutcome,
     SimDialect,
 };
 use super::writer::{ScriptedToolCall, SimTurnEnd, SimWriter};
+use super::{acp_peer, actions, base64};
 
 /// Exit code if no entry of a scenario matches the call.
 pub const STATUS_NO_MATCH: u8 = 64;
@@ -49,14 +47,10 @@ fn play_input(path: &Path, input: &mut dyn BufRead, env: &BTreeMap<String, Strin
     let session = ["RALPH_RUN_ID", "RALPH_ITERATION", "RALPH_ASK"]
         .map(|name| env.get(name).map_or("0", String::as_str))
         .join("-");
-    let prompt = match scenario.dialect {
-        SimDialect::Acp => acp_peer::open_session(input, &mut io::stdout(), &session),
-        SimDialect::Sim
-        | SimDialect::Claude
-        | SimDialect::Text
-        | SimDialect::Amp
-        | SimDialect::Cline
-        | SimDialect::Codex => read_all(input),
+    let prompt = if scenario.dialect == SimDialect::Acp {
+        acp_peer::open_session(input, &mut io::stdout(), &session)
+    } else {
+        read_all(input)
     };
     let prompt = match prompt {
         Ok(prompt) => prompt,
@@ -115,21 +109,14 @@ enum PlayStop {
     Failed(String),
 }
 
-/// Whether the turn still needs a result.
-enum ResultState {
-    /// A success follows at the end.
-    Pending,
-    /// The script has printed one, or wants none.
-    Done,
-}
-
 struct ScenarioPlayer<'a, W> {
     writer: SimWriter<W>,
     prompt: &'a str,
     /// Where answers to its own requests come from.
     input: &'a mut dyn BufRead,
     final_answer: String,
-    ending: ResultState,
+    /// Whether the script has printed a result, or wants none; else a success follows at the end.
+    has_result: bool,
     status: u8,
 }
 
@@ -139,7 +126,7 @@ const FLOOD_PIECE: usize = 8 << 10;
 impl<'a, W: Write> ScenarioPlayer<'a, W> {
     fn new(writer: SimWriter<W>, prompt: &'a str, input: &'a mut dyn BufRead) -> Self {
         let final_answer = String::new();
-        Self { writer, prompt, input, final_answer, ending: ResultState::Pending, status: 0 }
+        Self { writer, prompt, input, final_answer, has_result: false, status: 0 }
     }
 
     /// Plays all steps, and returns the exit code.
@@ -151,15 +138,14 @@ impl<'a, W: Write> ScenarioPlayer<'a, W> {
                 PlayStop::Exit(_) | PlayStop::NoReader => stop,
             })?;
         }
-        match self.ending {
-            ResultState::Pending => self.end_turn(SimTurnEnd::Success)?,
-            ResultState::Done => {}
+        if !self.has_result {
+            self.end_turn(SimTurnEnd::Success)?;
         }
         Ok(self.status)
     }
 
     fn end_turn(&mut self, end: SimTurnEnd) -> Result<(), PlayStop> {
-        self.ending = ResultState::Done;
+        self.has_result = true;
         self.status = self.writer.exit_code(&end);
         map_write_error(self.writer.write_end(end, &self.final_answer))
     }
@@ -271,7 +257,7 @@ impl<'a, W: Write> ScenarioPlayer<'a, W> {
             }
             ScenarioStep::Stderr(text) => map_write_error(SimWriter::<W>::write_stderr(text)),
             ScenarioStep::NoResult => {
-                self.ending = ResultState::Done;
+                self.has_result = true;
                 Ok(())
             }
             ScenarioStep::Exit(status) => Err(PlayStop::Exit(*status)),

@@ -3,7 +3,7 @@
 //! The scenario's message comes last, after the part that identifies the class. Not here: agents
 //! with error messages of their own.
 
-use ralph_core::units::Timestamp;
+use ralph_model::units::Timestamp;
 
 use super::scenario::ScriptedErrorClass;
 

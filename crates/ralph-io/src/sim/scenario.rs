@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use ralph_core::agent_output::{RateLimitStatus, TodoState, ToolOutcome};
+use ralph_model::agent_output::{RateLimitStatus, TodoState, ToolOutcome};
 use serde::Deserialize;
 
 /// A scenario: what to do for each call.
@@ -15,7 +15,6 @@ pub struct Scenario {
     /// The version of the format; 1.
     #[serde(default = "default_version")]
     pub(super) version: u32,
-    /// How the agent prints.
     #[serde(default)]
     pub(super) dialect: SimDialect,
     /// Where calls are counted, relative to the scenario; `<scenario>.state` if absent.
@@ -87,7 +86,6 @@ pub(super) struct ScenarioEntry {
     /// How often it can be played; without limit if absent.
     #[serde(default)]
     pub(super) repeat: Option<u32>,
-    /// The steps, in order.
     #[serde(rename = "do")]
     pub(super) steps: Vec<ScenarioStep>,
 }
@@ -119,17 +117,31 @@ pub(super) struct CallCondition {
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase", deny_unknown_fields)]
 pub(super) enum ScenarioStep {
     /// Writes a file, and creates its parent directories.
-    Write { path: PathBuf, text: String },
-    /// Appends to a file.
-    Append { path: PathBuf, text: String },
+    Write {
+        path: PathBuf,
+        text: String,
+    },
+    Append {
+        path: PathBuf,
+        text: String,
+    },
     /// Removes a file, or a directory with its contents.
-    Delete { path: PathBuf },
+    Delete {
+        path: PathBuf,
+    },
     /// Replaces a text in a file. Fails if it is not there.
-    Edit { path: PathBuf, find: String, replace: String },
-    /// Creates a directory.
-    Mkdir { path: PathBuf },
-    /// Creates a symbolic link.
-    Symlink { path: PathBuf, to: PathBuf },
+    Edit {
+        path: PathBuf,
+        find: String,
+        replace: String,
+    },
+    Mkdir {
+        path: PathBuf,
+    },
+    Symlink {
+        path: PathBuf,
+        to: PathBuf,
+    },
     /// Creates an empty file, as a marker for others.
     Touch(PathBuf),
     /// Runs a shell command.
@@ -146,7 +158,6 @@ pub(super) enum ScenarioStep {
     Delta(Vec<String>),
     /// Prints a message of a subagent.
     SubagentText(String),
-    /// Prints reasoning.
     Reasoning(String),
     /// Calls a tool.
     Tool {
@@ -160,7 +171,6 @@ pub(super) enum ScenarioStep {
     },
     /// Asks for permission to call a tool, if the dialect can ask, and calls it.
     Permission(String),
-    /// Prints a to-do list.
     Todo(Vec<ScriptedTodo>),
     /// Reports token usage.
     Usage {
@@ -176,9 +186,7 @@ pub(super) enum ScenarioStep {
         #[serde(default)]
         cost: Option<f64>,
     },
-    /// Prints a notice.
     Notice(String),
-    /// Reports a rate limit.
     RateLimit {
         status: RateLimitStatus,
         #[serde(default)]
@@ -237,7 +245,6 @@ pub(super) enum ScenarioStep {
     NoResult,
     /// Exits at once, without printing a result.
     Exit(u8),
-    /// Dies by a signal.
     Die(DeathSignal),
 }
 

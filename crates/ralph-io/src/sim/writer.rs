@@ -5,12 +5,12 @@
 use std::io::{self, Write};
 
 use jiff::tz::TimeZone;
-use ralph_core::agent_output::{
+use ralph_model::agent_output::{
     AgentEvent, RateLimitStatus, ResultStatus, Speaker, TextForm, TodoItem, ToolOutcome, Usage,
     UsageScope,
 };
-use ralph_core::failure::FailureClass;
-use ralph_core::units::Timestamp;
+use ralph_model::failure::FailureClass;
+use ralph_model::units::Timestamp;
 use serde_json::Value;
 
 use super::acp_peer::Permission;
@@ -225,20 +225,11 @@ impl<W: Write> SimWriter<W> {
 
     /// Asks for permission and returns the id of the request; `None` if the dialect cannot ask.
     pub(super) fn request_permission(&mut self, what: &str) -> io::Result<Option<String>> {
-        match &self.style {
-            DialectWriter::Acp(_) => {
-                self.calls += 1;
-                let id = format!("tool_{}", self.calls);
-                self.write_json(&AcpWriter::build_permission_request(&id, what))?;
-                Ok(Some(id))
-            }
-            DialectWriter::Sim
-            | DialectWriter::Claude(_)
-            | DialectWriter::Text
-            | DialectWriter::Amp(_)
-            | DialectWriter::Cline(_)
-            | DialectWriter::Codex(_) => Ok(None),
-        }
+        let DialectWriter::Acp(_) = &self.style else { return Ok(None) };
+        self.calls += 1;
+        let id = format!("tool_{}", self.calls);
+        self.write_json(&AcpWriter::build_permission_request(&id, what))?;
+        Ok(Some(id))
     }
 
     /// Ends the tool call that permission was asked for.

@@ -8,14 +8,13 @@ use std::io::{self, Read as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
-use ralph_core::hook_state::HookState;
-
-use crate::atomic_file;
+use ralph_model::hook_state::HookState;
 use rustix::fs::OFlags;
 use rustix::process::{Pid, test_kill_process};
 use serde::de::DeserializeOwned;
 
 use super::RunLock;
+use crate::atomic_file;
 
 /// The variable with the path of the file, for the hooks in an agent.
 pub const ACTIVE_VARIABLE: &str = "RALPH_ACTIVE";
@@ -35,10 +34,7 @@ pub fn write_active(path: &Path, active: &HookState) -> io::Result<()> {
 
 /// Removes the file at the end of a run.
 pub fn remove_active(path: &Path) -> io::Result<()> {
-    match std::fs::remove_file(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        result => result,
-    }
+    atomic_file::remove_if_exists(path)
 }
 
 /// Returns the content, which may be stale; see [`is_running`].
@@ -64,8 +60,8 @@ pub fn is_running<S>(active: &HookState<S>, file: &Path) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use ralph_core::ids::RunId;
-    use ralph_core::units::Timestamp;
+    use ralph_model::ids::RunId;
+    use ralph_model::units::Timestamp;
 
     use super::*;
 

@@ -2,12 +2,11 @@
 //!
 //! Not here: which runs are old, and their refs.
 
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
+use std::{fs, io};
 
-use ralph_core::ids::RunId;
+use ralph_model::ids::RunId;
 
 use super::layout::{CACHE_DIRECTORY, ProjectLayout};
 

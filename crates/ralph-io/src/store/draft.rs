@@ -24,15 +24,6 @@ pub struct RunDraft {
     run: RunDir,
 }
 
-/// The result of withdrawing a draft.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WithdrawResult {
-    /// The file has its earlier content.
-    Unchanged,
-    /// Its earlier content was restored.
-    Restored,
-}
-
 impl RunDraft {
     /// Returns the draft of a run.
     pub fn new(file: impl Into<PathBuf>, run: RunDir) -> Self {
@@ -47,8 +38,8 @@ impl RunDraft {
         }
     }
 
-    /// Restores the file's earlier content, and keeps the draft.
-    pub fn restore_original(&self) -> io::Result<WithdrawResult> {
+    /// Restores the file's earlier content, and keeps the draft. Returns whether it differed.
+    pub fn restore_original(&self) -> io::Result<bool> {
         let before = read_kept(self.original_path())?;
         let permissions = match fs::symlink_metadata(&self.file) {
             Ok(there) if there.is_file() => there.permissions(),
@@ -62,7 +53,7 @@ impl RunDraft {
         };
         let now = self.read_content()?;
         if now == before {
-            return Ok(WithdrawResult::Unchanged);
+            return Ok(false);
         }
         if let Some(now) = now {
             atomic_file::replace_file(&self.draft_path(), &now)?;
@@ -71,7 +62,7 @@ impl RunDraft {
             Some(before) => atomic_file::replace_with(&self.file, &before, permissions)?,
             None => fs::remove_file(&self.file)?,
         }
-        Ok(WithdrawResult::Restored)
+        Ok(true)
     }
 
     /// Restores the draft when the run is resumed, unless the file was changed in between.
@@ -146,10 +137,10 @@ mod tests {
     fn a_draft_comes_and_goes_with_its_run() {
         for before in [Some("old"), None] {
             let (_directory, draft) = scene(before);
-            assert_eq!(draft.restore_original().expect("done"), WithdrawResult::Unchanged);
+            assert!(!draft.restore_original().expect("done"));
             fs::write(&draft.file, "new").expect("written");
             for _ in 0..2 {
-                assert_eq!(draft.restore_original().expect("done"), WithdrawResult::Restored);
+                assert!(draft.restore_original().expect("done"));
                 assert_eq!(text(&draft).as_deref(), before);
                 draft.restore_draft().expect("done");
                 assert_eq!(text(&draft).as_deref(), Some("new"));
@@ -174,7 +165,7 @@ mod tests {
         fs::write(&target, "precious").expect("written");
         fs::remove_file(&draft.file).expect("removed");
         std::os::unix::fs::symlink(&target, &draft.file).expect("a link");
-        assert_eq!(draft.restore_original().expect("done"), WithdrawResult::Restored);
+        assert!(draft.restore_original().expect("done"));
         assert_eq!(text(&draft).as_deref(), Some("old"));
         assert_eq!(fs::read_to_string(target).expect("there"), "precious");
     }

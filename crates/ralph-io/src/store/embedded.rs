@@ -31,15 +31,6 @@ pub struct EmbeddedDirectory {
     place: PathBuf,
 }
 
-/// What had to be done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum EnsureResult {
-    /// Nothing: the directory was intact.
-    Found,
-    /// The directory was written.
-    Written,
-}
-
 impl EmbeddedDirectory {
     /// Returns a directory whose path is derived from its content: another version or other content
     /// has another path, so that a directory that a process is reading never changes.
@@ -89,10 +80,11 @@ impl EmbeddedDirectory {
         Ok(wanted.is_empty())
     }
 
-    /// Makes sure that the directory holds exactly the files. Replaces anything else.
-    pub fn ensure_intact(&self) -> io::Result<EnsureResult> {
+    /// Makes sure that the directory holds exactly the files. Replaces anything else. Returns
+    /// whether it had to be written.
+    pub fn ensure_intact(&self) -> io::Result<bool> {
         if self.is_intact() {
-            return Ok(EnsureResult::Found);
+            return Ok(false);
         }
         let parent = self.place.parent().ok_or(io::ErrorKind::InvalidInput)?;
         create_private_directories(parent)?;
@@ -115,12 +107,12 @@ impl EmbeddedDirectory {
             match fs::rename(fresh.path(), &self.place) {
                 Ok(()) => {
                     let _gone = fresh.keep();
-                    return Ok(EnsureResult::Written);
+                    return Ok(true);
                 }
                 Err(error) => refusal = error,
             }
             if self.is_intact() {
-                return Ok(EnsureResult::Found);
+                return Ok(false);
             }
         }
         Err(refusal)
@@ -188,8 +180,8 @@ mod tests {
     fn it_is_written_once_and_is_the_owners() {
         let (_directory, embedded) = embedded();
         assert!(!embedded.is_intact());
-        assert_eq!(embedded.ensure_intact().expect("written"), EnsureResult::Written);
-        assert_eq!(embedded.ensure_intact().expect("found"), EnsureResult::Found);
+        assert!(embedded.ensure_intact().expect("written"));
+        assert!(!embedded.ensure_intact().expect("found"));
         let text = fs::read_to_string(embedded.path().join("deep/er/b.md"));
         assert_eq!(text.expect("readable"), "b");
         let mode = fs::metadata(embedded.path()).expect("there").permissions().mode();
@@ -224,11 +216,7 @@ mod tests {
             embedded.ensure_intact().expect("written");
             deed(embedded.path());
             assert!(!embedded.is_intact(), "{what}");
-            assert_eq!(
-                embedded.ensure_intact().expect("repaired"),
-                EnsureResult::Written,
-                "{what}"
-            );
+            assert!(embedded.ensure_intact().expect("repaired"), "{what}");
             assert!(embedded.is_intact(), "{what}");
             let left = fs::read_dir(embedded.path().parent().expect("a parent"));
             let left = left.expect("readable").flatten();

@@ -8,19 +8,19 @@ use std::io;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use ralph_core::control::Pause;
-use ralph_core::event::{Event, Recorded};
-use ralph_core::gate::GateResult;
-use ralph_core::hook_state::HookState;
-use ralph_core::ids::{IterationNumber, TaskId};
-use ralph_core::outcome::Outcome;
-use ralph_core::plan::PlanState;
-use ralph_core::ports::{
-    CompareMode, ListOrder, PromptError, Store, StoreError, TasksError, TasksFound, View,
-};
-use ralph_core::run::RunState;
-use ralph_core::task::TaskList;
-use ralph_core::units::{Timestamp, Tokens, UsdMicros};
+use ralph_core::asking::prompt::PromptError;
+use ralph_core::checking::secret::strip_recipe_secrets;
+use ralph_core::ports::{CompareMode, ListOrder, Store, StoreError, TasksError, View};
+use ralph_model::control::Pause;
+use ralph_model::event::{Event, Recorded};
+use ralph_model::gate::GateResult;
+use ralph_model::hook_state::HookState;
+use ralph_model::ids::{IterationNumber, TaskId};
+use ralph_model::outcome::Outcome;
+use ralph_model::plan::PlanState;
+use ralph_model::run::RunState;
+use ralph_model::task::{TaskList, TasksFound};
+use ralph_model::units::{Timestamp, Tokens, UsdMicros};
 use rustix::fs::OFlags;
 use serde::Serialize;
 
@@ -29,10 +29,9 @@ use super::layout::{LayoutError, ProjectLayout, RunDir, write_json, write_json_u
 use super::plan::KeptPlan;
 use super::prompts;
 use super::tasks::TaskFileOrigin;
-use crate::bounded_read;
-use crate::clock;
 use crate::formats::TaskFile;
 use crate::mask::Masker;
+use crate::{bounded_read, clock};
 
 /// No model reads more; the user named a larger file by mistake.
 const LARGEST_PROMPT: u64 = 16 * 1024 * 1024;
@@ -166,7 +165,7 @@ impl Store for RunStore {
             && let Event::RunStarted { recipe, .. } | Event::RunResumed { recipe: Some(recipe), .. } =
                 &mut recorded.to_mut().event
         {
-            **recipe = recipe.without_secrets();
+            **recipe = strip_recipe_secrets(&recipe);
         }
         self.journal.append(&recorded).map_err(|error| StoreError { message: error.to_string() })
     }

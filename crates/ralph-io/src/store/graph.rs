@@ -13,11 +13,11 @@ use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use ralph_core::graph::{Graph, GraphEdit, GraphEditResult, GraphEffect, UnknownEntity};
+use lines::GraphContent;
+use ralph_core::memory::graph::{Graph, GraphEdit, GraphEditResult, GraphEffect, UnknownEntity};
 use rustix::fs::OFlags;
 
 use crate::atomic_file;
-use lines::GraphContent;
 
 /// Ten times what a million observations take; no graph is larger.
 const LARGEST: u64 = 2 << 30;

@@ -8,8 +8,9 @@ use std::io::{self, BufRead, BufReader, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use ralph_core::event::{JOURNAL_VERSION, Recorded};
-use ralph_core::run::{FoldError, RunState};
+use ralph_core::run_loop::fold::{FoldError, apply_event, start_state};
+use ralph_model::event::{JOURNAL_VERSION, Recorded};
+use ralph_model::run::RunState;
 use serde::Deserialize;
 
 use crate::atomic_file;
@@ -53,11 +54,7 @@ pub enum JournalError {
         "the journal `{}` has format {version}, and this ralph knows {JOURNAL_VERSION}; resume with the ralph version that wrote it",
         .path.display()
     )]
-    Newer {
-        path: PathBuf,
-        /// Its format version.
-        version: u32,
-    },
+    Newer { path: PathBuf, version: u32 },
     /// An event does not follow from those before it.
     #[error("the journal `{}` is inconsistent: {source}", .path.display())]
     Inconsistent { path: PathBuf, source: FoldError },
@@ -126,9 +123,9 @@ pub fn fold_journal(path: &Path) -> Result<RunState, JournalError> {
     let misfit = |source| JournalError::Inconsistent { path: path.to_owned(), source };
     let mut reading = open_for_reading(path)?;
     let first = reading.next().ok_or_else(|| JournalError::Empty { path: path.to_owned() })??;
-    let mut state = RunState::from_first_event(&first).map_err(misfit)?;
+    let mut state = start_state(&first).map_err(misfit)?;
     for recorded in reading {
-        state.apply_event(&recorded?).map_err(misfit)?;
+        apply_event(&mut state, &recorded?).map_err(misfit)?;
     }
     Ok(state)
 }

@@ -9,7 +9,7 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use ralph_core::ids::{AskNumber, IterationNumber, RunId};
+use ralph_model::ids::{AskNumber, IterationNumber, RunId};
 use serde::{Deserialize, Serialize};
 
 use crate::atomic_file;

@@ -8,7 +8,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ralph_core::units::Timestamp;
+use ralph_model::units::Timestamp;
 use serde::{Deserialize, Serialize};
 
 /// A status check holds the lock for microseconds; this leaves room for a loaded machine.

@@ -5,9 +5,9 @@
 use std::fs;
 use std::path::Path;
 
-use ralph_core::ids::{IterationNumber, RunId};
-use ralph_core::memory::{Compacted, Memory, ResolvedItem};
 use ralph_core::ports::StoreError;
+use ralph_model::ids::{IterationNumber, RunId};
+use ralph_model::memory::{Compacted, Memory, ResolvedItem};
 use serde::{Deserialize, Serialize};
 
 use super::RunStore;

@@ -8,15 +8,15 @@ use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use ralph_core::checklist::Checklist;
-use ralph_core::plan::{PlanCopy, PlanState};
 use ralph_core::ports::StoreError;
-use ralph_core::run::RunState;
+use ralph_core::tasks::checklist::Checklist;
+use ralph_core::tasks::plan::assess_plan;
+use ralph_model::plan::{PlanCopy, PlanState};
+use ralph_model::run::RunState;
 
 use super::layout::{PROJECT_DIRECTORY, ProjectLayout, RunDir};
 use super::prompts;
-use crate::atomic_file;
-use crate::bounded_read;
+use crate::{atomic_file, bounded_read};
 
 /// A plan of years; no agent reads a longer one.
 const LARGEST: u64 = 4 * 1024 * 1024;
@@ -47,7 +47,7 @@ impl KeptPlan {
                 let _ = atomic_file::replace_file(&self.copy_path(), text.as_bytes());
             }
         }
-        match PlanState::from_read(read) {
+        match assess_plan(read) {
             PlanState::Lost { loss, copy: _ } if self.copy_path().is_file() => {
                 PlanState::Lost { loss, copy: PlanCopy::Kept }
             }
@@ -58,7 +58,7 @@ impl KeptPlan {
     /// Restores the plan from the copy, and keeps the file in its place. Does nothing if the plan
     /// is intact.
     pub fn restore(&self) -> Result<(), StoreError> {
-        if PlanState::from_read(read_plan(&self.project, &self.file)).counts().is_some() {
+        if assess_plan(read_plan(&self.project, &self.file)).counts().is_some() {
             return Ok(());
         }
         let failed = |error: io::Error| StoreError {
@@ -134,7 +134,7 @@ fn build_copy_path(run: &RunDir) -> PathBuf {
 /// Reads a plan before a run begins. There is no copy then.
 pub fn inspect_plan(project: &Path, file: &Path) -> PlanState {
     let file = project.join(file);
-    PlanState::from_read(read_plan(project, &file))
+    assess_plan(read_plan(project, &file))
 }
 
 /// Restores the plan that a dead run has lost. Returns a message for the user.
@@ -154,7 +154,7 @@ fn read_plan(project: &Path, file: &Path) -> Result<Option<String>, String> {
 
 #[cfg(test)]
 mod tests {
-    use ralph_core::plan::PlanLoss;
+    use ralph_model::plan::PlanLoss;
 
     use super::*;
 

@@ -4,14 +4,13 @@
 //! Agents can write them, so only regular files of limited size count, and links must not lead out
 //! of the project. Not here: what they say.
 
-use std::fs;
-use std::io;
 use std::path::Path;
+use std::{fs, io};
 
-use ralph_core::ports::{PromptError, StoreError};
+use ralph_core::asking::prompt::PromptError;
+use ralph_core::ports::StoreError;
 
-use crate::atomic_file;
-use crate::bounded_read;
+use crate::{atomic_file, bounded_read};
 
 /// A template is a page or two.
 const LARGEST_TEMPLATE: u64 = 256 * 1024;

@@ -7,9 +7,9 @@
 
 use std::path::{Path, PathBuf};
 
-use ralph_core::amend::{AmendmentRecord, Proposal};
-use ralph_core::ids::IterationNumber;
 use ralph_core::ports::StoreError;
+use ralph_model::amendment::{AmendmentRecord, Proposal};
+use ralph_model::ids::IterationNumber;
 use serde::{Deserialize, Serialize};
 
 use super::layout::write_json;
@@ -143,8 +143,8 @@ fn write_all(state: &Path, proposals: Vec<StoredProposal>) -> Result<(), StoreEr
 
 #[cfg(test)]
 mod tests {
-    use ralph_core::handoff::Amendment;
-    use ralph_core::ids::TaskId;
+    use ralph_model::handoff::Amendment;
+    use ralph_model::ids::TaskId;
 
     use super::*;
 

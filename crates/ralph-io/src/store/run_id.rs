@@ -7,8 +7,8 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 
-use ralph_core::ids::RunId;
-use ralph_core::units::Timestamp;
+use ralph_model::ids::RunId;
+use ralph_model::units::Timestamp;
 
 use super::layout::{LayoutError, ProjectLayout, RunDir};
 

@@ -7,10 +7,10 @@ use std::fs::{self, File};
 use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 
-use ralph_core::event::Event;
-use ralph_core::ids::{IterationNumber, RunId};
-use ralph_core::outcome::Outcome;
-use ralph_core::units::Timestamp;
+use ralph_model::event::Event;
+use ralph_model::ids::{IterationNumber, RunId};
+use ralph_model::outcome::Outcome;
+use ralph_model::units::Timestamp;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 

@@ -2,11 +2,13 @@
 //!
 //! Not here: random runs. The test kit has those.
 
-use ralph_core::event::{Checkpoint, Event, JOURNAL_VERSION, Recorded};
-use ralph_core::ids::{IterationNumber, Role, RunId, TaskId};
-use ralph_core::outcome::Outcome;
-use ralph_core::recipe::{AgentChoice, AgentKind, PromptSource, Recipe, Work};
-use ralph_core::units::{Millis, Timestamp};
+use ralph_model::agent::{AgentChoice, AgentKind};
+use ralph_model::event::{Event, JOURNAL_VERSION, Recorded};
+use ralph_model::ids::{IterationNumber, Role, RunId, TaskId};
+use ralph_model::outcome::Outcome;
+use ralph_model::recipe::{PromptSource, Recipe, Work};
+use ralph_model::units::{Millis, Timestamp};
+use ralph_model::worktree::Checkpoint;
 
 /// Returns the events of a run with two iterations.
 pub(super) fn build_events() -> Vec<Recorded> {

@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use ralph_core::event::Recorded;
+use ralph_model::event::Recorded;
 
 use super::journal::JournalError;
 

@@ -9,22 +9,22 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 
-use ralph_core::amend::AmendmentRecord;
-use ralph_core::external_edits::{self, MergedList};
-use ralph_core::ids::IterationNumber;
-use ralph_core::ports::{CompareMode, ListOrder, StoreError, TasksError, TasksFound};
-use ralph_core::run::{Durability, PendingList, RunState};
-use ralph_core::task::{TaskChange, TaskList};
-use ralph_core::text;
-use ralph_core::units::Timestamp;
+use ralph_core::ports::{CompareMode, ListOrder, StoreError, TasksError};
+use ralph_core::run_loop::fold::{Durability, PendingList, pending_list};
+use ralph_core::tasks::external_edits::{self, MergedList};
+use ralph_model::amendment::AmendmentRecord;
+use ralph_model::ids::IterationNumber;
+use ralph_model::run::RunState;
+use ralph_model::task::{TaskChange, TaskList, TasksFound};
+use ralph_model::text;
+use ralph_model::units::Timestamp;
 use rustix::fs::OFlags;
 
 use super::files::{RunStore, open_for_appending};
 use super::layout::{ProjectLayout, RunDir};
 use super::proposals;
-use crate::atomic_file;
-use crate::bounded_read;
 use crate::formats::TaskFile;
+use crate::{atomic_file, bounded_read};
 
 /// How much of a file is read for a prompt, at most, before it is cut to size.
 const LARGEST_READ: u64 = 1024 * 1024;
@@ -177,10 +177,7 @@ impl RunStore {
         let path = self.prepare_view_path(&[], "state.md")?;
         let done = match record {
             Some(record) => atomic_file::replace_file(&path, record.as_bytes()),
-            None => match fs::remove_file(&path) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-                done => done,
-            },
+            None => atomic_file::remove_if_exists(&path),
         };
         done.map_err(|error| StoreError {
             message: format!("cannot write `{}`: {error}", path.display()),
@@ -324,7 +321,7 @@ pub fn repair_after_crash(
     // Problems of a file that cannot be restored are reported when it is opened.
     let Ok(file) = read else { return Ok(remarks) };
     let current = state.current.as_ref().and_then(|current| current.task.as_ref());
-    let merged = match state.pending_list().filter(|ahead| ahead.list == *file.list()) {
+    let merged = match pending_list(&state).filter(|ahead| ahead.list == *file.list()) {
         // A list written by a landing is no edit, and counts if the landing reached its commit.
         Some(PendingList { durability: Durability::Committed, .. }) => return Ok(remarks),
         Some(PendingList { list: _, durability: Durability::Tentative }) => {

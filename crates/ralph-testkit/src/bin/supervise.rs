@@ -5,18 +5,17 @@
 
 use std::collections::BTreeMap;
 use std::error::Error;
-use std::fs;
 use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{fs, thread};
 
-use ralph_core::child::{ChildEnd, NotStarted};
 use ralph_io::process::{
     Chunk, Companion, OutputActivity, OutputLine, OutputLines, ProcessLimits, Spawn, StdinSource,
     Warden, Watch, supervise, warden,
 };
+use ralph_model::child::{ChildEnd, NotStarted};
 use serde::{Deserialize, Serialize};
 
 /// What to run. Times are in milliseconds.

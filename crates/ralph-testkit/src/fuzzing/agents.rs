@@ -6,14 +6,15 @@ use jiff::tz::TimeZone;
 use ralph_agents::{
     Evidence, check_filter, create_translator, judge_call, rate_limit_text, test_support,
 };
-use ralph_core::agent_output::{AgentEvent, ReplyFold, UsageScope};
-use ralph_core::child::{ChildEnd, Ending};
-use ralph_core::failure::Failure;
+use ralph_core::answers::reply_fold::ReplyFold;
+use ralph_core::answers::structured_output::Schema;
 use ralph_core::ports::AgentRequest;
-use ralph_core::recipe::{AgentKind, AgentOutput, Selectors, UsageSelectors};
-use ralph_core::structured_output::Schema;
-use ralph_core::units::Timestamp;
 use ralph_io::process::{OutputLine, OutputLines};
+use ralph_model::agent::{AgentKind, AgentOutput, Selectors, UsageSelectors};
+use ralph_model::agent_output::{AgentEvent, UsageScope};
+use ralph_model::child::{ChildEnd, Ending};
+use ralph_model::failure::Failure;
+use ralph_model::units::Timestamp;
 
 use super::pieces::pieces;
 use super::{FuzzForm, FuzzTarget};

@@ -3,23 +3,24 @@
 use std::path::Path;
 
 use ralph_agents::parse_mcp_servers;
-use ralph_core::agent_output::ReplyFold;
-use ralph_core::checklist::Checklist;
-use ralph_core::child::{ChildEnd, Ending};
-use ralph_core::completion::{EchoFilter, TagScanner, find_signal, find_signals};
-use ralph_core::handoff;
-use ralph_core::ids::TaskId;
-use ralph_core::import_loops::{fix_plan, is_loop_prompt, loop_script};
-use ralph_core::memory;
-use ralph_core::plan::PlanState;
-use ralph_core::project_detection::{self, ProjectFiles};
-use ralph_core::review;
-use ralph_core::structured_output;
-use ralph_core::task::{Task, TaskChange, TaskStatus};
-use ralph_core::template;
-use ralph_core::text::strip_comments;
+use ralph_core::answers::completion::{EchoFilter, TagScanner, find_signal, find_signals};
+use ralph_core::answers::reply_fold::ReplyFold;
+use ralph_core::answers::structured_output;
+use ralph_core::asking::template;
+use ralph_core::checking::review;
+use ralph_core::memory::{self, handoff_reading};
+use ralph_core::project::detection as project_detection;
+use ralph_core::project::detection::ProjectFiles;
+use ralph_core::project::import_loops::{fix_plan, is_loop_prompt, loop_script};
+use ralph_core::tasks::checklist::Checklist;
+use ralph_core::tasks::plan::assess_plan_text;
 use ralph_io::formats::TaskFile;
 use ralph_io::store::graph::GraphFile;
+use ralph_model::child::{ChildEnd, Ending};
+use ralph_model::handoff;
+use ralph_model::ids::TaskId;
+use ralph_model::task::{Task, TaskChange, TaskStatus};
+use ralph_model::text::strip_comments;
 use serde_json::Value;
 
 use super::pieces::{pieces, text_pieces};
@@ -268,13 +269,13 @@ fn graph(bytes: &[u8]) {
             graph.search_entities(&[query]);
         }
         let name = "a name that is not used".to_owned();
-        let entity = ralph_core::graph::Entity {
+        let entity = ralph_core::memory::graph::Entity {
             name: name.clone(),
             entity_type: "x".to_owned(),
             observations: vec!["y\n\u{2028}".to_owned()],
             extra: serde_json::Map::new(),
         };
-        let edit = ralph_core::graph::GraphEdit::CreateEntities(vec![entity]);
+        let edit = ralph_core::memory::graph::GraphEdit::CreateEntities(vec![entity]);
         file.apply_edit(edit).expect("a new thing can be added");
         let mut again = GraphFile::new(path);
         let read = again.read_graph().expect("what was written is readable");
@@ -282,7 +283,7 @@ fn graph(bytes: &[u8]) {
         assert_eq!(read.entities.len(), graph.entities.len() + 1);
         assert_eq!(read.entities[..graph.entities.len()], graph.entities, "things stay");
         again
-            .apply_edit(ralph_core::graph::GraphEdit::DeleteEntities(vec![name]))
+            .apply_edit(ralph_core::memory::graph::GraphEdit::DeleteEntities(vec![name]))
             .expect("it is there");
         assert_eq!(again.read_graph().expect("readable").entities, graph.entities);
     });
@@ -292,10 +293,10 @@ fn answers(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let files = [];
     let task = TaskId("T-1".to_owned());
-    let schema = handoff::read::build_handoff_schema();
+    let schema = handoff_reading::build_handoff_schema();
     let found = structured_output::find_answer(&text, &schema).ok();
     assert!(found.as_ref().is_none_or(|found| found.is_object() && *found != *schema));
-    let handed = handoff::read::read_handoff(found, &text, &task, &files);
+    let handed = handoff_reading::read_handoff(found, &text, &task, &files);
     let written = serde_json::to_string(&handed).expect("handoffs are JSON");
     let again: handoff::Handoff = serde_json::from_str(&written).expect("handoffs read back");
     assert_eq!(again, handed);
@@ -326,7 +327,7 @@ fn plans(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let list = Checklist::read(&text);
     assert_eq!(list.open().count(), list.counts().open as usize);
-    let _ = (PlanState::from_text(&text), is_loop_prompt(&text));
+    let _ = (assess_plan_text(&text), is_loop_prompt(&text));
     let items = fix_plan::parse_fix_plan(&text);
     assert!(items.iter().all(|item| !item.title.trim().is_empty()), "an item has a title");
     let is_agent = |word: &str| word.ends_with("claude");

@@ -4,19 +4,22 @@ use std::cell::OnceCell;
 use std::io::Read as _;
 use std::path::Path;
 
-use ralph_core::choose;
-use ralph_core::control::{ControlRequest, SubmittedRequest, find_refusal};
-use ralph_core::event::Recorded;
-use ralph_core::hook_state::HookState;
 use ralph_core::ports::{Moment, StopRequest};
-use ralph_core::report::Report;
-use ralph_core::run::RunState;
-use ralph_core::units::{Millis, Timestamp};
+use ralph_core::reporting::report::Report;
+use ralph_core::run_loop::choose;
+use ralph_core::run_loop::control::find_refusal;
+use ralph_core::run_loop::fold::{apply_event, start_state};
+use ralph_core::tasks::next_work::{compaction_due, compaction_trigger, next_coding_task};
 use ralph_io::hooks::transcript;
 use ralph_io::process::OutputLines;
 use ralph_io::store::journal;
 use ralph_io::store::raw::{RawReader, RawWriter};
 use ralph_io::store::tail::JournalTail;
+use ralph_model::control::{ControlRequest, SubmittedRequest};
+use ralph_model::event::Recorded;
+use ralph_model::hook_state::HookState;
+use ralph_model::run::RunState;
+use ralph_model::units::{Millis, Timestamp};
 use tempfile::TempDir;
 
 use super::{FuzzForm, FuzzTarget};
@@ -117,11 +120,11 @@ fn journal(bytes: &[u8]) {
         assert_eq!(again, *recorded);
     }
     if let Some((first, rest)) = events.split_first()
-        && let Ok(mut state) = RunState::from_first_event(first)
+        && let Ok(mut state) = start_state(first)
     {
         look_at(&state, first);
         for recorded in rest {
-            if state.apply_event(recorded).is_err() {
+            if apply_event(&mut state, recorded).is_err() {
                 break;
             }
             look_at(&state, recorded);
@@ -147,9 +150,9 @@ fn look_at(state: &RunState, last: &Recorded) {
     {
         choose::choose_next_step(state, Moment { now, ran: last.ran, stop });
     }
-    let _ = (state.next_coding_task(), state.compaction_trigger(), state.last_iteration());
+    let _ = (next_coding_task(&state), compaction_trigger(&state), state.last_iteration());
     assert!(state.ran_in_iteration() <= Millis(u64::MAX));
-    let _ = (find_refusal(state, &ControlRequest::Stop), state.compaction_due());
+    let _ = (find_refusal(state, &ControlRequest::Stop), compaction_due(&state));
 }
 
 /// Whatever lies there is read to an end, and what is written comes back.

@@ -4,21 +4,22 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-use ralph_core::empty_test_run::TestCount;
-use ralph_core::glob::{Pattern, is_in_scope};
-use ralph_core::guard::{
-    GuardContext, GuardPolicy, GuardedToolCall, ProtectedPlaces, inspect_call, normalize_lexically,
-};
+use ralph_core::checking::empty_test_run::TestCount;
+use ralph_core::checking::secret::{MASK, is_secret_name, known_secrets, mask_command_line};
+use ralph_core::checking::stuck::{ErrorHasher, FailingChecks};
 use ralph_core::http_head::{HttpHead, find_head_end};
 use ralph_core::plain::Plain;
 use ralph_core::sandbox::addresses::{AddressRange, classify_address, resolve_embedded};
 use ralph_core::sandbox::hosts::{Host, HostPattern, parse_authority};
-use ralph_core::secret::{MASK, is_secret_name, known_secrets, mask_command_line};
-use ralph_core::stuck::{ErrorHasher, FailingChecks};
-use ralph_core::task::ListOwner;
-use ralph_core::text;
-use ralph_core::version::Version;
+use ralph_guard::{
+    GuardContext, GuardedToolCall, ProtectedPlaces, decide_call, inspect_call, normalize_lexically,
+};
 use ralph_io::mask::Masker;
+use ralph_model::glob::{Pattern, is_in_scope};
+use ralph_model::guard_policy::GuardPolicy;
+use ralph_model::task::ListOwner;
+use ralph_model::text;
+use ralph_model::version::Version;
 use ralph_ui::sanitize;
 use serde_json::json;
 
@@ -293,7 +294,7 @@ fn guard(bytes: &[u8]) {
             assert!(refusal.reason().len() < 4_000, "a reason is short");
             assert!(!refusal.category.name().is_empty());
         }
-        let _ = GuardPolicy::default().decide_call(&findings);
+        let _ = decide_call(&GuardPolicy::default(), &findings);
         if bytes.len() < 2_000 {
             assert_eq!(inspect_call(&call, &around), findings, "the same each time");
         }

@@ -150,8 +150,9 @@ fn has_type(schema: &Value, name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use ralph_core::structured_output::Schema;
-    use ralph_core::{handoff, memory, review};
+    use ralph_core::answers::structured_output::Schema;
+    use ralph_core::checking::review;
+    use ralph_core::memory::{self, handoff_reading};
     use serde_json::json;
 
     use super::*;
@@ -159,7 +160,7 @@ mod tests {
     /// Every schema that the engine sends, for all roles.
     fn sent() -> [(&'static str, Schema); 3] {
         [
-            ("handoff", handoff::read::build_handoff_schema()),
+            ("handoff", handoff_reading::build_handoff_schema()),
             ("review", review::build_verdict_schema()),
             ("memory", memory::build_memory_schema()),
         ]

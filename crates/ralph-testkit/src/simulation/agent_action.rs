@@ -10,13 +10,13 @@
 
 use std::rc::Rc;
 
-use ralph_core::event::Purpose;
-use ralph_core::failure::FailureClass;
-use ralph_core::ids::{Role, TaskId};
 use ralph_core::ports::AgentRequest;
-use ralph_core::review::{ReviewState, ReviewStatus};
-use ralph_core::task::{Task, TaskList, TaskStatus};
-use ralph_core::units::Timestamp;
+use ralph_model::event::Purpose;
+use ralph_model::failure::FailureClass;
+use ralph_model::ids::{Role, TaskId};
+use ralph_model::review::{ReviewState, ReviewStatus};
+use ralph_model::task::{Task, TaskList, TaskStatus};
+use ralph_model::units::Timestamp;
 use serde_json::json;
 
 use super::plan::{AgentAct, Character, CommitMode, SimulatedWorkflow, SimulationPlan};

@@ -3,12 +3,12 @@
 //! Most runs must get somewhere, or nothing late in a run would ever be tested: about half of all
 //! acts are honest, and each kind of fault is rare by itself.
 
-use ralph_core::gate::{
+use ralph_model::gate::{
     FailAction, GateKind, GatePersistence, GateReuse, Severity, ValidationStrategy,
 };
-use ralph_core::recipe::{BaselinePolicy, OnFailure};
-use ralph_core::review::ReviewStatus;
-use ralph_core::task::TaskStatus;
+use ralph_model::recipe::{BaselinePolicy, OnFailure};
+use ralph_model::review::ReviewStatus;
+use ralph_model::task::TaskStatus;
 
 use super::dice::Dice;
 use super::plan::{

@@ -6,13 +6,13 @@ use std::panic::{self, AssertUnwindSafe};
 use std::path::PathBuf;
 use std::rc::Rc;
 
-use ralph_core::engine::{Engine, EngineError, RunStart};
-use ralph_core::event::{Event, Recorded};
-use ralph_core::ids::RunId;
-use ralph_core::outcome::Outcome;
 use ralph_core::ports::Ports;
-use ralph_core::run::RunState;
-use ralph_core::task::TaskList;
+use ralph_core::run_loop::engine::{Engine, EngineError, RunStart};
+use ralph_core::run_loop::fold::fold_events;
+use ralph_model::event::{Event, Recorded};
+use ralph_model::ids::RunId;
+use ralph_model::outcome::Outcome;
+use ralph_model::task::TaskList;
 
 use super::observer::{Invariant, InvariantViolation, Observer};
 use super::plan::SimulationPlan;
@@ -151,7 +151,7 @@ fn run_engine(port: &Port, plan: &SimulationPlan) -> Result<Outcome, EngineError
     let ports = Ports { agent, gates, vcs, store, clock, ui };
     let state = match port.world.borrow().journal.as_slice() {
         [] => None,
-        journal => Some(RunState::fold(journal)?),
+        journal => Some(fold_events(journal)?),
     };
     let mut engine = match state {
         Some(state) => Engine::resume_run(ports, state, "0".to_owned(), None)?,

@@ -17,18 +17,20 @@ mod user_edits;
 use std::fmt;
 use std::rc::Rc;
 
-use ralph_core::event::{Checkpoint, Event, Landed, Observation, Purpose, Recorded};
-use ralph_core::gate::{Gate, GateKind, GateResult, GateStatus, Severity, ValidationStrategy};
-use ralph_core::ids::{Role, TaskId};
-use ralph_core::outcome::Outcome;
-use ralph_core::recipe::{Completion, Recipe, Work};
-use ralph_core::run::RunState;
-use ralph_core::task::TaskList;
+use bounds::RunBounds;
+use ralph_core::run_loop::fold::{apply_event, fold_events, start_state};
+use ralph_model::event::{Event, Purpose, Recorded};
+use ralph_model::gate::{Gate, GateKind, GateResult, GateStatus, Severity, ValidationStrategy};
+use ralph_model::ids::{Role, TaskId};
+use ralph_model::outcome::Outcome;
+use ralph_model::recipe::{Completion, Recipe, Work};
+use ralph_model::run::RunState;
+use ralph_model::task::TaskList;
+use ralph_model::worktree::{Checkpoint, Landed, Observation};
 
 use super::agent_action::IntendedVerdict;
 use super::dice::hash_numbers;
 use super::world::{CallTruth, SimulatedWorld};
-use bounds::RunBounds;
 
 /// The invariants, by their numbers in the specification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -193,9 +195,9 @@ impl Observer {
 
     fn fold_event(&mut self, recorded: &Recorded) -> Result<(), String> {
         if let Some(state) = &mut self.state {
-            state.apply_event(recorded).map_err(|error| error.to_string())
+            apply_event(state, recorded).map_err(|error| error.to_string())
         } else {
-            let first = RunState::from_first_event(recorded).map_err(|error| error.to_string())?;
+            let first = start_state(recorded).map_err(|error| error.to_string())?;
             self.state = Some(first);
             Ok(())
         }
@@ -209,7 +211,7 @@ impl Observer {
         };
         let read: Result<Vec<Recorded>, String> = world.journal.iter().map(line).collect();
         let folded =
-            read.and_then(|journal| RunState::fold(&journal).map_err(|error| error.to_string()));
+            read.and_then(|journal| fold_events(&journal).map_err(|error| error.to_string()));
         match folded {
             Ok(folded) if self.state.as_ref() == Some(&folded) => {}
             Ok(_) => {
@@ -465,7 +467,7 @@ fn check_gate_passed(
     let tree =
         watched.observed.as_ref().and_then(|seen| super::repository::parse_tree_id(&seen.tree));
     match &gate.check {
-        ralph_core::gate::GateCheck::Command(_) => {
+        ralph_model::gate::GateCheck::Command(_) => {
             let of_gate = || world.checks.iter().rev().filter(|it| it.gate == *name);
             let now = of_gate().find(|it| it.iteration == number);
             let before =
@@ -475,7 +477,7 @@ fn check_gate_passed(
                 Some(_) | None => failed(),
             }
         }
-        ralph_core::gate::GateCheck::Agent(_) => {
+        ralph_model::gate::GateCheck::Agent(_) => {
             let is_cached =
                 watched.gates.iter().any(|it| it.gate == *name && it.status == GateStatus::Cached);
             let from = if is_cached { 0 } else { number };

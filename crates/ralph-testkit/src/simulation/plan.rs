@@ -3,12 +3,12 @@
 //!
 //! Not here: how plans are drawn, and how they are played.
 
-use ralph_core::gate::{
+use ralph_model::gate::{
     FailAction, GateKind, GatePersistence, GateReuse, Severity, ValidationStrategy,
 };
-use ralph_core::recipe::{BaselinePolicy, OnFailure};
-use ralph_core::review::ReviewStatus;
-use ralph_core::task::TaskStatus;
+use ralph_model::recipe::{BaselinePolicy, OnFailure};
+use ralph_model::review::ReviewStatus;
+use ralph_model::task::TaskStatus;
 use serde::{Deserialize, Serialize};
 
 /// Everything about a simulated run.

@@ -10,18 +10,18 @@ use std::cell::RefCell;
 use std::panic;
 use std::rc::Rc;
 
-use ralph_core::agent_output::{AgentEvent, Reply, Usage};
-use ralph_core::child::{ChildEnd, Ending, Force, Leftovers, NotStarted, SoftLimit};
-use ralph_core::completion;
-use ralph_core::control::{ControlRequestId, InboxEntry};
-use ralph_core::event::Recorded;
-use ralph_core::failure::{Failure, FailureClass};
-use ralph_core::gate::{GateResult, GateStatus};
+use ralph_core::answers::completion;
 use ralph_core::ports::{
     Activity, Agent, AgentRequest, Clock, GateOrder, Gates, Moment, StopRequest, Ui,
 };
-use ralph_core::run::RunState;
-use ralph_core::units::{Millis, Timestamp, Tokens, UsdMicros};
+use ralph_model::agent_output::{AgentEvent, Reply, Usage};
+use ralph_model::child::{ChildEnd, Ending, Force, Leftovers, NotStarted, SoftLimit};
+use ralph_model::control::{ControlRequestId, InboxEntry};
+use ralph_model::event::Recorded;
+use ralph_model::failure::{Failure, FailureClass};
+use ralph_model::gate::{GateResult, GateStatus};
+use ralph_model::run::RunState;
+use ralph_model::units::{Millis, Timestamp, Tokens, UsdMicros};
 
 use super::agent_action::{AgentAction, AgentScene};
 use super::dice::hash_numbers;

@@ -7,23 +7,23 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use ralph_core::amend::AmendmentPolicy;
-use ralph_core::budget::Budget;
-use ralph_core::failure::{RateLimitAction, RateLimitPolicy, Retries};
-use ralph_core::gate::{EmptyRun, Gate, GateCheck, GateKind, GateReuse};
-use ralph_core::glob::Pattern;
-use ralph_core::ids::{Role, TaskId};
-use ralph_core::memory::MemoryPolicy;
-use ralph_core::prompt::run::RunPrompt;
-use ralph_core::recipe::{
-    AgentChoice, AgentKind, BaselinePolicy, CommitPolicy, Completion, OnFailure, PROGRESS,
-    PlanFile, PlanPart, PromptSource, Recipe, Retry, Scm, ScmTask, TaskWork, Template,
-    TemplatePlace, Uncommitted, Work,
+use ralph_model::agent::{AgentChoice, AgentKind};
+use ralph_model::amendment::AmendmentPolicy;
+use ralph_model::budget::Budget;
+use ralph_model::failure::{RateLimitAction, RateLimitPolicy, Retries};
+use ralph_model::gate::{EmptyRun, Gate, GateCheck, GateKind, GateReuse};
+use ralph_model::glob::Pattern;
+use ralph_model::ids::{Role, TaskId};
+use ralph_model::memory::MemoryPolicy;
+use ralph_model::recipe::{
+    BaselinePolicy, CommitPolicy, Completion, OnFailure, PROGRESS, PlanFile, PlanPart,
+    PromptSource, Recipe, Retry, RunPrompt, Scm, ScmTask, TaskWork, Template, TemplatePlace,
+    Uncommitted, Work,
 };
-use ralph_core::review::{ReviewPolicy, ReviewState, ReviewStatus};
-use ralph_core::stuck::StuckPolicy;
-use ralph_core::task::{ListForm, ListOwner, Task, TaskList};
-use ralph_core::units::{Millis, Tokens, UsdMicros};
+use ralph_model::review::{ReviewPolicy, ReviewState, ReviewStatus};
+use ralph_model::stuck::StuckPolicy;
+use ralph_model::task::{ListForm, ListOwner, Task, TaskList};
+use ralph_model::units::{Millis, Tokens, UsdMicros};
 
 use super::plan::{CommitMode, GatePlan, SimulatedWorkflow, SimulationPlan, TaskPlan};
 

@@ -6,11 +6,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use ralph_core::event::{Checkpoint, CommitId, History, TreeDiff, TreeId};
-use ralph_core::glob::Pattern;
-use ralph_core::handoff::{FileAction, FileTouched};
-use ralph_core::ports::{FailureBranchOrder, IterationMark};
-use ralph_core::task::TaskList;
+use ralph_core::ports::FailureBranchOrder;
+use ralph_model::glob::Pattern;
+use ralph_model::handoff::{FileAction, FileTouched};
+use ralph_model::run::IterationMark;
+use ralph_model::task::TaskList;
+use ralph_model::worktree::{Checkpoint, CommitId, History, TreeDiff, TreeId};
 
 /// The content of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]

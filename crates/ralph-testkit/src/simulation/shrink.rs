@@ -2,10 +2,10 @@
 //!
 //! Greedy: removes everything that can be removed, one thing after the other.
 
-use ralph_core::gate::{FailAction, GatePersistence, GateReuse, ValidationStrategy};
-use ralph_core::recipe::{BaselinePolicy, OnFailure};
-use ralph_core::review::ReviewStatus;
-use ralph_core::task::TaskStatus;
+use ralph_model::gate::{FailAction, GatePersistence, GateReuse, ValidationStrategy};
+use ralph_model::recipe::{BaselinePolicy, OnFailure};
+use ralph_model::review::ReviewStatus;
+use ralph_model::task::TaskStatus;
 
 use super::plan::{AgentAct, Character, SimulationPlan};
 

@@ -4,8 +4,9 @@
 
 use std::rc::Rc;
 
-use ralph_core::event::{CheckedOut, EndSnapshot, Event, Landed, Recorded};
-use ralph_core::task::{Task, TaskList, TaskStatus};
+use ralph_model::event::{Event, Recorded};
+use ralph_model::task::{Task, TaskList, TaskStatus};
+use ralph_model::worktree::{CheckedOut, EndSnapshot, Landed};
 
 use super::dice::hash_numbers;
 use super::plan::{CommitMode, FaultKind, SimulatedWorkflow, SimulationPlan};

@@ -6,15 +6,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use ralph_core::agent_output::Reply;
-use ralph_core::control::{ControlRequest, ControlRequestId, InboxEntry, SubmittedRequest};
-use ralph_core::event::{Purpose, Recorded};
-use ralph_core::ids::Role;
-use ralph_core::plan::PlanState;
 use ralph_core::ports::AgentRequest;
-use ralph_core::recipe::PROGRESS;
-use ralph_core::task::{Task, TaskList};
-use ralph_core::units::Timestamp;
+use ralph_core::tasks::plan::assess_plan;
+use ralph_model::agent_output::Reply;
+use ralph_model::control::{ControlRequest, ControlRequestId, InboxEntry, SubmittedRequest};
+use ralph_model::event::{Purpose, Recorded};
+use ralph_model::ids::Role;
+use ralph_model::plan::PlanState;
+use ralph_model::recipe::PROGRESS;
+use ralph_model::task::{Task, TaskList};
+use ralph_model::units::Timestamp;
 
 use super::agent_action::IntendedVerdict;
 use super::dice::hash_numbers;
@@ -295,7 +296,7 @@ impl SimulatedWorld {
             Some(FileContent::Text(text)) => Some(text.to_string()),
             Some(FileContent::List(_)) | None => None,
         };
-        let look = PlanState::from_read(Ok(text));
+        let look = assess_plan(Ok(text));
         match look {
             PlanState::Usable { .. } => {
                 self.plan_copy = self.repository.work.get(PLAN).cloned();
@@ -304,7 +305,7 @@ impl SimulatedWorld {
             PlanState::Lost { loss, copy } => PlanState::Lost {
                 loss,
                 copy: if self.plan_copy.is_some() {
-                    ralph_core::plan::PlanCopy::Kept
+                    ralph_model::plan::PlanCopy::Kept
                 } else {
                     copy
                 },

@@ -2,13 +2,14 @@
 
 use std::path::PathBuf;
 
-use ralph_core::event::{CheckedOut, Checkpoint, CommitId, History, TreeDiff, TreeId};
-use ralph_core::glob::Pattern;
-use ralph_core::handoff::{FileAction, FileTouched};
 use ralph_core::ports::{
-    CheckpointDepth, CommitOrder, CommitResult, FailureBranchOrder, IterationMark, Observation,
-    SavedBranch, ScmResult, Survey, Vcs, VcsError,
+    CheckpointDepth, CommitOrder, CommitResult, FailureBranchOrder, Observation, SavedBranch,
+    ScmResult, Survey, Vcs, VcsError,
 };
+use ralph_model::glob::Pattern;
+use ralph_model::handoff::{FileAction, FileTouched};
+use ralph_model::run::IterationMark;
+use ralph_model::worktree::{CheckedOut, Checkpoint, CommitId, History, TreeDiff, TreeId};
 
 use super::{ScriptedWorld, SharedWorld};
 

@@ -1,12 +1,13 @@
 //! The clock and the UI of a small world: time that jumps, control requests that arrive at a set
 //! time, and a UI that checks the fold.
 
-use ralph_core::agent_output::AgentEvent;
-use ralph_core::control::{ControlRequestId, InboxEntry};
-use ralph_core::event::Recorded;
 use ralph_core::ports::{Activity, Clock, Moment, StopRequest, Ui};
-use ralph_core::run::RunState;
-use ralph_core::units::{Millis, Timestamp};
+use ralph_core::run_loop::fold::fold_events;
+use ralph_model::agent_output::AgentEvent;
+use ralph_model::control::{ControlRequestId, InboxEntry};
+use ralph_model::event::Recorded;
+use ralph_model::run::RunState;
+use ralph_model::units::{Millis, Timestamp};
 
 use super::{ScriptedWorld, SharedWorld};
 
@@ -65,7 +66,7 @@ impl Clock for SharedWorld {
 
 impl Ui for SharedWorld {
     fn show_event(&mut self, _recorded: &Recorded, state: &RunState) {
-        let folded = RunState::fold(&self.0.borrow().journal).expect("a journal of ours folds");
+        let folded = fold_events(&self.0.borrow().journal).expect("a journal of ours folds");
         assert_eq!(&folded, state, "the fold of the journal is the state");
     }
 

@@ -1,16 +1,15 @@
 //! What is written down for the hooks before each call to an agent, in a scripted world.
 
-use ralph_core::glob::Pattern;
-use ralph_core::hook_state::{Committer, make_session_id};
-use ralph_core::ids::{AskNumber, IterationNumber, Role, TaskId};
-use ralph_core::outcome::Outcome;
 use ralph_core::ports::AgentRequest;
-use ralph_core::recipe::{
-    AgentChoice, AgentKind, CommitPolicy, PromptSource, Recipe, TaskWork, Work,
-};
-use ralph_core::review::ReviewPolicy;
-use ralph_core::rules::ListSnapshot;
-use ralph_core::task::{ListOwner, Task, TaskList};
+use ralph_model::agent::{AgentChoice, AgentKind};
+use ralph_model::glob::Pattern;
+use ralph_model::hook_state::{Committer, make_session_id};
+use ralph_model::ids::{AskNumber, IterationNumber, Role, TaskId};
+use ralph_model::list_snapshot::ListSnapshot;
+use ralph_model::outcome::Outcome;
+use ralph_model::recipe::{CommitPolicy, PromptSource, Recipe, TaskWork, Work};
+use ralph_model::review::ReviewPolicy;
+use ralph_model::task::{ListOwner, Task, TaskList};
 use ralph_testkit::world::{ScriptedAction, SharedWorld};
 
 fn agent() -> AgentChoice {

@@ -1,16 +1,17 @@
 //! Control requests in a scripted world: pauses, stops, skips and notes, and a death at every
 //! port call.
 
-use ralph_core::control::{ControlRequest, ControlRequestId, MAX_NOTE_CHARS, SubmittedRequest};
-use ralph_core::event::Event;
-use ralph_core::ids::{Role, TaskId};
-use ralph_core::outcome::Outcome;
 use ralph_core::ports::AgentRequest;
-use ralph_core::recipe::{Recipe, TaskWork};
-use ralph_core::review::ReviewPolicy;
-use ralph_core::run::RunState;
-use ralph_core::task::TaskStatus;
-use ralph_core::units::{Millis, Timestamp};
+use ralph_core::run_loop::control::MAX_NOTE_CHARS;
+use ralph_core::run_loop::fold::fold_events;
+use ralph_model::control::{ControlRequest, ControlRequestId, SubmittedRequest};
+use ralph_model::event::Event;
+use ralph_model::ids::{Role, TaskId};
+use ralph_model::outcome::Outcome;
+use ralph_model::recipe::{Recipe, TaskWork};
+use ralph_model::review::ReviewPolicy;
+use ralph_model::task::TaskStatus;
+use ralph_model::units::{Millis, Timestamp};
 use ralph_testkit::effort;
 use ralph_testkit::world::{BEGINNING, ScriptedAction, SharedWorld};
 use serde_json::json;
@@ -182,7 +183,7 @@ fn a_pause_costs_no_running_time_and_ends_on_request() {
         assert_eq!(world.0.borrow().ran, undisturbed.0.borrow().ran, "died at {death:?}");
     });
     assert_eq!(events(&calm, |event| *event == Event::Paused), 1);
-    let state = RunState::fold(&calm.0.borrow().journal).expect("it folds");
+    let state = fold_events(&calm.0.borrow().journal).expect("it folds");
     assert_eq!(state.totals.paused, Millis(900_000 - 1_000));
 }
 

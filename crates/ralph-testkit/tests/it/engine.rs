@@ -1,18 +1,18 @@
 //! The engine in a scripted world: every rule of the loop, and a death at every port call.
 
-use ralph_core::event::{Event, Recorded};
-use ralph_core::failure::FailureClass;
-use ralph_core::gate::{Gate, GateKind, Severity};
-use ralph_core::glob::Pattern;
-use ralph_core::ids::Role;
-use ralph_core::outcome::Outcome;
 use ralph_core::ports::AgentRequest;
-use ralph_core::recipe::{
-    AgentChoice, AgentKind, CommitPolicy, Completion, OnFailure, PromptSource, Recipe, Scm,
-    ScmTask, Work,
+use ralph_core::run_loop::fold::fold_events;
+use ralph_model::agent::{AgentChoice, AgentKind};
+use ralph_model::event::{Event, Recorded};
+use ralph_model::failure::FailureClass;
+use ralph_model::gate::{Gate, GateKind, Severity};
+use ralph_model::glob::Pattern;
+use ralph_model::ids::Role;
+use ralph_model::outcome::Outcome;
+use ralph_model::recipe::{
+    CommitPolicy, Completion, OnFailure, PromptSource, Recipe, Scm, ScmTask, Work,
 };
-use ralph_core::run::RunState;
-use ralph_core::units::{Millis, Timestamp};
+use ralph_model::units::{Millis, Timestamp};
 use ralph_testkit::world::{BEGINNING, ScriptedAction, SharedWorld};
 
 fn gate(command: &str) -> Gate {
@@ -88,7 +88,7 @@ fn a_usage_limit_is_waited_for_and_counts_nothing() {
     assert_eq!(world.run_to_end(&recipe).expect("it runs"), Outcome::Complete);
     let world = world.0.borrow();
     assert_eq!(world.waited, 3_600_000 - 1_000 + 1_000, "until a second past the reset");
-    let state = RunState::fold(&world.journal).expect("it folds");
+    let state = fold_events(&world.journal).expect("it folds");
     assert_eq!(state.totals.waited, Millis(world.waited));
 }
 

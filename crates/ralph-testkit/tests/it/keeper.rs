@@ -3,15 +3,15 @@
 
 use std::collections::BTreeMap;
 
-use ralph_core::event::Event;
-use ralph_core::ids::{Role, TaskId};
-use ralph_core::outcome::Outcome;
 use ralph_core::ports::AgentRequest;
-use ralph_core::recipe::{Recipe, TaskWork};
-use ralph_core::review::{ReviewPolicy, ReviewState, ReviewStatus};
-use ralph_core::rules;
-use ralph_core::run::RunState;
-use ralph_core::task::{ListOwner, Task, TaskList, TaskStatus};
+use ralph_core::run_loop::fold::fold_events;
+use ralph_core::tasks::rules;
+use ralph_model::event::Event;
+use ralph_model::ids::{Role, TaskId};
+use ralph_model::outcome::Outcome;
+use ralph_model::recipe::{Recipe, TaskWork};
+use ralph_model::review::{ReviewPolicy, ReviewState, ReviewStatus};
+use ralph_model::task::{ListOwner, Task, TaskList, TaskStatus};
 use ralph_testkit::effort;
 use ralph_testkit::world::{ListScript, ScriptedAction, SharedWorld};
 
@@ -177,7 +177,7 @@ fn whatever_agents_do_to_the_list_nothing_illegal_survives() {
         let world = world.0.borrow();
         complete += usize::from(outcome == Outcome::Complete);
         // The file matches the state of the run.
-        let state = RunState::fold(&world.journal).expect("it folds");
+        let state = fold_events(&world.journal).expect("it folds");
         let board = state.tasks.as_ref().expect("a board");
         assert_eq!(world.tasks.as_ref(), Some(&board.list), "seed {seed}");
         // Tasks are done according to the rules, and by the roles that may do so.
@@ -196,8 +196,8 @@ fn whatever_agents_do_to_the_list_nothing_illegal_survives() {
             if !matches!(event, Event::IterationEnded { .. }) {
                 continue;
             }
-            let before = RunState::fold(&world.journal[..prefix - 1]).expect("it folds");
-            let after = RunState::fold(&world.journal[..prefix]).expect("it folds");
+            let before = fold_events(&world.journal[..prefix - 1]).expect("it folds");
+            let after = fold_events(&world.journal[..prefix]).expect("it folds");
             let role = before.current.as_ref().map_or(Role::Prompt, |current| current.role);
             let its_own = before.current.as_ref().and_then(|current| current.task.clone());
             let lists = (before.tasks.expect("a board").list, after.tasks.expect("a board").list);

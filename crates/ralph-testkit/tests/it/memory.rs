@@ -1,17 +1,20 @@
 //! Compaction in a scripted world: when it runs, its result, how it fails, and a death at
 //! every port call.
 
-use ralph_core::event::{Checkpoint, Event, TreeId};
-use ralph_core::failure::FailureClass;
-use ralph_core::ids::{IterationNumber, Role};
-use ralph_core::judge::Verdict;
-use ralph_core::memory::{CompactionTrigger, Documentation, Memory, MemoryPolicy};
-use ralph_core::outcome::Outcome;
 use ralph_core::ports::AgentRequest;
-use ralph_core::recipe::{AgentChoice, AgentKind, Recipe, TaskWork};
-use ralph_core::run::RunState;
-use ralph_core::task::Task;
-use ralph_core::units::Timestamp;
+use ralph_core::run_loop::fold::fold_events;
+use ralph_model::agent::{AgentChoice, AgentKind};
+use ralph_model::event::Event;
+use ralph_model::failure::FailureClass;
+use ralph_model::ids::{IterationNumber, Role};
+use ralph_model::judgement::Verdict;
+use ralph_model::memory::{CompactionTrigger, Documentation, Memory, MemoryPolicy};
+use ralph_model::outcome::Outcome;
+use ralph_model::recipe::{Recipe, TaskWork};
+use ralph_model::run::RunState;
+use ralph_model::task::Task;
+use ralph_model::units::Timestamp;
+use ralph_model::worktree::{Checkpoint, TreeId};
 use ralph_testkit::effort;
 use ralph_testkit::world::{BEGINNING, ScriptedAction, SharedWorld};
 use serde_json::{Value, json};
@@ -78,7 +81,7 @@ fn run(
 }
 
 fn state(world: &SharedWorld) -> RunState {
-    RunState::fold(&world.0.borrow().journal).expect("it folds")
+    fold_events(&world.0.borrow().journal).expect("it folds")
 }
 
 /// The iterations that compacted, with why, or what they failed at.

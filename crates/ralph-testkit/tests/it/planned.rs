@@ -3,15 +3,16 @@
 
 use std::collections::BTreeMap;
 
-use ralph_core::event::Event;
-use ralph_core::ids::Role;
-use ralph_core::outcome::Outcome;
-use ralph_core::ports::{AgentRequest, IterationMark};
-use ralph_core::prompt::run::RunPrompt;
-use ralph_core::recipe::{
-    AgentChoice, AgentKind, CommitPolicy, PlanFile, PlanPart, PromptSource, Recipe, Template,
-    TemplatePlace, Uncommitted, Work,
+use ralph_core::ports::AgentRequest;
+use ralph_model::agent::{AgentChoice, AgentKind};
+use ralph_model::event::Event;
+use ralph_model::ids::Role;
+use ralph_model::outcome::Outcome;
+use ralph_model::recipe::{
+    CommitPolicy, PlanFile, PlanPart, PromptSource, Recipe, RunPrompt, Template, TemplatePlace,
+    Uncommitted, Work,
 };
+use ralph_model::run::IterationMark;
 use ralph_testkit::world::{ScriptedAction, ScriptedWorld, SharedWorld, WorldScript};
 
 const PLAN: &str = "- [ ] one\n- [ ] two\n";

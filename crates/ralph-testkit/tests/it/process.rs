@@ -3,15 +3,14 @@
 //! Every scene runs the `supervise` binary of this crate, as signals and orphans concern a whole
 //! process. Not here: the timers, which `ralph-io` tests without processes.
 
-use std::fs;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::thread;
 use std::time::{Duration, Instant, UNIX_EPOCH};
+use std::{fs, thread};
 
-use ralph_core::child::{ChildEnd, Ending, Force, Leftovers, Limit, NotStarted, SoftLimit};
 use ralph_io::process::{RUN_ID_VARIABLE, sweep_run};
+use ralph_model::child::{ChildEnd, Ending, Force, Leftovers, Limit, NotStarted, SoftLimit};
 use ralph_testkit::sealed::start_children_with_default_signals;
 use rustix::process::{Pid, Signal, kill_process};
 use serde::Deserialize;

@@ -1,13 +1,14 @@
 //! Prompts and the progress log in a scripted world: the project's own templates, the files next
 //! to the task file, and the log entries of iterations that land.
 
-use ralph_core::gate::{Gate, GateCheck, GateKind};
-use ralph_core::ids::Role;
-use ralph_core::outcome::Outcome;
 use ralph_core::ports::AgentRequest;
-use ralph_core::recipe::{AgentChoice, AgentKind, Recipe, TaskWork};
-use ralph_core::review::ReviewPolicy;
-use ralph_core::task::{ListOwner, TaskList, TaskStatus};
+use ralph_model::agent::{AgentChoice, AgentKind};
+use ralph_model::gate::{Gate, GateCheck, GateKind};
+use ralph_model::ids::Role;
+use ralph_model::outcome::Outcome;
+use ralph_model::recipe::{Recipe, TaskWork};
+use ralph_model::review::ReviewPolicy;
+use ralph_model::task::{ListOwner, TaskList, TaskStatus};
 use ralph_testkit::world::{AgentScript, ScriptedAction, SharedWorld};
 use serde_json::json;
 

@@ -8,12 +8,13 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use ralph_agents as agents;
-use ralph_core::agent_output::{ReplyFold, ResultStatus};
-use ralph_core::event::Purpose;
-use ralph_core::ids::{AskNumber, IterationNumber, Role, RunId};
+use ralph_core::answers::reply_fold::ReplyFold;
 use ralph_core::ports::AgentRequest;
-use ralph_core::recipe::{AgentChoice, AgentKind};
-use ralph_core::units::Millis;
+use ralph_model::agent::{AgentChoice, AgentKind};
+use ralph_model::agent_output::ResultStatus;
+use ralph_model::event::Purpose;
+use ralph_model::ids::{AskNumber, IterationNumber, Role, RunId};
+use ralph_model::units::Millis;
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use serde_json::json;
 use tempfile::TempDir;

@@ -3,18 +3,18 @@
 
 use std::collections::BTreeMap;
 
-use ralph_core::event::{Event, Landed};
-use ralph_core::failure::FailureClass;
-use ralph_core::gate::{Gate, GateCheck, GateKind};
-use ralph_core::ids::{Role, TaskId};
-use ralph_core::outcome::{Outcome, TaskWait};
 use ralph_core::ports::AgentRequest;
-use ralph_core::recipe::{
-    AgentChoice, AgentKind, BaselinePolicy, CommitPolicy, OnFailure, Recipe, TaskWork, Work,
-};
-use ralph_core::review::ReviewPolicy;
-use ralph_core::run::RunState;
-use ralph_core::task::{Task, TaskList, TaskStatus};
+use ralph_core::run_loop::fold::fold_events;
+use ralph_model::agent::{AgentChoice, AgentKind};
+use ralph_model::event::Event;
+use ralph_model::failure::FailureClass;
+use ralph_model::gate::{Gate, GateCheck, GateKind};
+use ralph_model::ids::{Role, TaskId};
+use ralph_model::outcome::{Outcome, TaskWait};
+use ralph_model::recipe::{BaselinePolicy, CommitPolicy, OnFailure, Recipe, TaskWork, Work};
+use ralph_model::review::ReviewPolicy;
+use ralph_model::task::{Task, TaskList, TaskStatus};
+use ralph_model::worktree::Landed;
 use ralph_testkit::effort;
 use ralph_testkit::world::{ScriptedAction, ScriptedWorld, SharedWorld, WorldScript};
 use serde_json::{Value, json};
@@ -272,7 +272,7 @@ fn a_death_anywhere_changes_nothing() {
                 "dead at {die_at}"
             );
             assert_eq!(one.failure_branches.len(), two.failure_branches.len(), "dead at {die_at}");
-            let state = RunState::fold(&one.journal).expect("it folds");
+            let state = fold_events(&one.journal).expect("it folds");
             assert_eq!(state.outcome, Some(expected.clone()));
             let landed = one.journal.iter().filter(|recorded| {
                 matches!(recorded.event, Event::Landed { landed: Landed::Committed { .. } })

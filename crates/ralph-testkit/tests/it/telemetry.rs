@@ -3,13 +3,15 @@
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::any_value::Value as Any;
-use opentelemetry_proto::tonic::metrics::v1::{metric::Data, number_data_point};
-use ralph_core::gate::{Gate, GateKind};
+use opentelemetry_proto::tonic::metrics::v1::metric::Data;
+use opentelemetry_proto::tonic::metrics::v1::number_data_point;
 use ralph_core::ports::AgentRequest;
-use ralph_core::recipe::{AgentChoice, AgentKind, PromptSource, Recipe, Work};
-use ralph_core::run::RunState;
-use ralph_core::telemetry::otlp::{OtlpResource, encode_metrics, encode_traces};
-use ralph_core::telemetry::{AttributeValue, Telemetry, TraceSpan};
+use ralph_core::reporting::telemetry::otlp::{OtlpResource, encode_metrics, encode_traces};
+use ralph_core::reporting::telemetry::{AttributeValue, Telemetry, TraceSpan};
+use ralph_core::run_loop::fold::{apply_event, start_state};
+use ralph_model::agent::{AgentChoice, AgentKind};
+use ralph_model::gate::{Gate, GateKind};
+use ralph_model::recipe::{PromptSource, Recipe, Work};
 use ralph_testkit::world::{ScriptedAction, SharedWorld};
 
 /// Builds in the second iteration only, and always says that it is done.
@@ -30,10 +32,10 @@ fn sent() -> (Vec<TraceSpan>, Telemetry, OtlpResource) {
     world.run_to_end(&recipe).expect("it runs");
     let world = world.0.borrow();
     let mut telemetry = Telemetry::default();
-    let mut state = RunState::from_first_event(&world.journal[0]).expect("it begins");
+    let mut state = start_state(&world.journal[0]).expect("it begins");
     let mut spans = telemetry.apply_event(&world.journal[0], &state);
     for recorded in &world.journal[1..] {
-        state.apply_event(recorded).expect("it fits");
+        apply_event(&mut state, recorded).expect("it fits");
         spans.extend(telemetry.apply_event(recorded, &state));
     }
     let resource = OtlpResource {
@@ -45,7 +47,7 @@ fn sent() -> (Vec<TraceSpan>, Telemetry, OtlpResource) {
     (spans, telemetry, resource)
 }
 
-fn nanos(at: ralph_core::units::Timestamp) -> u64 {
+fn nanos(at: ralph_model::units::Timestamp) -> u64 {
     u64::try_from(at.0).expect("after 1970") * 1_000_000
 }
 

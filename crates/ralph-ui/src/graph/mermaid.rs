@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ralph_core::graph::{Entity, Graph};
+use ralph_core::memory::graph::{Entity, Graph};
 
 use super::{format_counts, format_name};
 use crate::sanitize;

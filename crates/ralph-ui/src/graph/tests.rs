@@ -1,7 +1,7 @@
 //! The list, the chart and the page, with hostile text in them.
 
 use expect_test::expect;
-use ralph_core::graph::{Entity, Relation};
+use ralph_core::memory::graph::{Entity, Relation};
 use serde_json::Map;
 
 use super::*;

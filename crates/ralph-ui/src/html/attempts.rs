@@ -2,8 +2,8 @@
 //! collapsed.
 
 use maud::{Markup, html};
-use ralph_core::report::Timeline;
-use ralph_core::report::timeline::{
+use ralph_core::reporting::report::Timeline;
+use ralph_core::reporting::report::timeline::{
     FailedGate, IterationNote, IterationResult, IterationSpan, ResultTone,
 };
 
@@ -34,18 +34,7 @@ pub(super) fn render_timeline(timeline: &Timeline, clock: &WallClock) -> Markup 
         Some(_) | None => "#iterations".to_owned(),
     };
     let Some(drawn) = chart::draw_timeline(timeline, link) else { return Markup::default() };
-    let head = [
-        "Iteration",
-        "Began",
-        "Role",
-        "Task",
-        "Came to",
-        "#Time",
-        "#Cost",
-        "#Tokens",
-        "#Calls",
-        "Commit",
-    ];
+    let head = "Iteration|Began|Role|Task|Came to|#Time|#Cost|#Tokens|#Calls|Commit";
     let rows: Vec<&IterationNote> = notes.iter().rev().collect();
     let pages = rows.chunks(ROWS).map(|page| {
         let (newest, oldest) = (page[0].iteration, page[page.len() - 1].iteration);
@@ -59,7 +48,7 @@ pub(super) fn render_timeline(timeline: &Timeline, clock: &WallClock) -> Markup 
             @for (place, (caption, rows)) in pages.enumerate() {
                 details id={ "iterations-" (place) } {
                     summary { (caption) }
-                    (render_table(&caption, &head, &rows))
+                    (render_table(&caption, head, &rows))
                 }
             }
             (render_omitted(timeline.iterations.dropped_count(), "earlier iteration"))

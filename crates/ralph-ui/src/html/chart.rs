@@ -8,8 +8,8 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use maud::{Markup, html};
-use ralph_core::ids::Role;
-use ralph_core::report::timeline::{IterationSpan, ResultTone, Timeline};
+use ralph_core::reporting::report::timeline::{IterationSpan, ResultTone, Timeline};
+use ralph_model::ids::Role;
 
 use crate::stream::choose_plural;
 
@@ -177,9 +177,9 @@ pub(super) fn draw_progress(done: usize, failed: usize, total: usize) -> Markup 
 #[cfg(test)]
 mod tests {
     use expect_test::expect;
-    use ralph_core::ids::IterationNumber;
-    use ralph_core::report::timeline::IterationResult;
-    use ralph_core::units::{Millis, Tokens, UsdMicros};
+    use ralph_core::reporting::report::timeline::IterationResult;
+    use ralph_model::ids::IterationNumber;
+    use ralph_model::units::{Millis, Tokens, UsdMicros};
 
     use super::*;
 

@@ -1,7 +1,7 @@
 //! Prepares foreign text for a page: sanitized and limited in length. `maud` escapes it.
 
 use maud::{Markup, html};
-use ralph_core::units::Timestamp;
+use ralph_model::units::Timestamp;
 
 use crate::sanitize;
 use crate::time::WallClock;

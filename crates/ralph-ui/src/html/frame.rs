@@ -5,7 +5,7 @@
 //! connections and scripts; CSS alone switches the colors. Not here: the parts.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
-use ralph_core::units::Timestamp;
+use ralph_model::units::Timestamp;
 use serde_json::{Value, json};
 
 use super::PagePart;
@@ -174,14 +174,14 @@ pub fn render_list_page(runs: &[ListedRun], clock: &WallClock) -> String {
         }
     };
     let rows: Vec<Markup> = runs.iter().map(row).collect();
-    let columns = ["Run", "State", "Project", "#Iterations", "Began"];
+    let columns = "Run|State|Project|#Iterations|Began";
     let body = html! {
         main #main {
             h1 { "Runs" }
             @if rows.is_empty() {
                 p { "There is no run yet." }
             } @else {
-                (render_table("Runs, newest first", &columns, &rows))
+                (render_table("Runs, newest first", columns, &rows))
             }
         }
     };

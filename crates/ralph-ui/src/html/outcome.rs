@@ -1,9 +1,9 @@
 //! The head of a page: the outcome in one sentence, the next commands, and the figures.
 
 use maud::{Markup, html};
-use ralph_core::outcome::Outcome;
-use ralph_core::report::{CurrentIteration, Summary};
-use ralph_core::task::Progress;
+use ralph_core::reporting::report::{CurrentIteration, Summary};
+use ralph_model::outcome::Outcome;
+use ralph_model::task::Progress;
 
 use super::chart;
 use super::foreign_text::{clean_line, render_code, render_time};

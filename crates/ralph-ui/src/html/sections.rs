@@ -2,18 +2,18 @@
 //! and what it cost.
 
 use maud::{Markup, html};
-use ralph_core::control::ControlRequest;
-use ralph_core::gate::Severity;
-use ralph_core::report::timeline::ResultTone;
-use ralph_core::report::{
-    FailedTask, GateSummary, LatestItems, ResourceUse, ReviewAssessment, Summary, Timeline,
+use ralph_core::reporting::report::timeline::ResultTone;
+use ralph_core::reporting::report::{
+    FailedTask, GateSummary, LatestItems, ResourceUse, Summary, Timeline,
 };
-use ralph_core::task::TaskStatus;
-use ralph_core::units::Millis;
+use ralph_model::control::ControlRequest;
+use ralph_model::task::TaskStatus;
+use ralph_model::units::Millis;
 
 use super::chart;
 use super::foreign_text::{clean_line, make_anchor, render_code};
 use crate::line_text::shorten_id;
+use crate::report::{describe_reviews, format_severity};
 use crate::stream::{choose_plural, format_tokens};
 
 /// A longer list is not readable; the totals count all tasks.
@@ -32,16 +32,16 @@ pub(super) fn render_section(title: &str, body: &Markup) -> Markup {
     }
 }
 
-/// Returns a table that scrolls horizontally where it is too wide. A `#` in front of a name marks
-/// a numeric column.
-pub(super) fn render_table(caption: &str, head: &[&str], rows: &[Markup]) -> Markup {
+/// Returns a table that scrolls horizontally where it is too wide. The names of its columns are
+/// separated by `|`; a `#` in front of a name marks a numeric column.
+pub(super) fn render_table(caption: &str, head: &str, rows: &[Markup]) -> Markup {
     html! {
         div.wide role="group" tabindex="0" aria-label=(caption) {
             table {
                 caption { (caption) }
                 thead {
                     tr {
-                        @for name in head {
+                        @for name in head.split('|') {
                             @if let Some(name) = name.strip_prefix('#') {
                                 th scope="col" class="n" { (name) }
                             } @else {
@@ -167,22 +167,10 @@ pub(super) fn render_tasks(summary: &Summary) -> Markup {
         }
     });
     let rows: Vec<Markup> = rows.collect();
-    let head = [
-        "Task",
-        "Title",
-        "State",
-        "Share",
-        "#Cost",
-        "#Tokens",
-        "#Time",
-        "#Iterations",
-        "#Failed",
-        "#Reviews",
-        "#Commits",
-    ];
+    let head = "Task|Title|State|Share|#Cost|#Tokens|#Time|#Iterations|#Failed|#Reviews|#Commits";
     let warned = summary.tasks.iter().filter(|task| !task.quality_warnings.is_empty());
     let body = html! {
-        (render_table("Tasks, and what each took", &head, &rows))
+        (render_table("Tasks, and what each took", head, &rows))
         (render_omitted(summary.tasks.len().saturating_sub(MOST_TASKS), "task"))
         @for waits in summary.waiting.iter().take(MOST_LISTED) {
             p.note { (clean_line(&waits.task.0)) " waits for " (clean_line(&waits.on.0)) "." }
@@ -225,8 +213,8 @@ pub(super) fn render_roles(summary: &Summary) -> Markup {
             td.n { (summary.total.asks) }
         }
     });
-    let head = ["Role", "Share", "#Cost", "#Tokens", "#Time", "#Iterations", "#Calls"];
-    render_section("Cost by role", &render_table("Roles, and what each took", &head, &rows))
+    let head = "Role|Share|#Cost|#Tokens|#Time|#Iterations|#Calls";
+    render_section("Cost by role", &render_table("Roles, and what each took", head, &rows))
 }
 
 /// Returns the measure of a share: cost if known, else tokens, else time.
@@ -256,10 +244,6 @@ pub(super) fn render_gates(summary: &Summary) -> Markup {
         return Markup::default();
     }
     let row = |gate: &GateSummary| {
-        let severity = match gate.severity {
-            Severity::Hard => "hard",
-            Severity::Soft => "soft",
-        };
         let (passed, runs) = (u64::from(gate.passed), u64::from(gate.runs));
         let each = gate.ran.0.checked_div(runs).map(Millis);
         let before = match gate.broken_before {
@@ -277,26 +261,15 @@ pub(super) fn render_gates(summary: &Summary) -> Markup {
                 td.n { (gate.cached) }
                 td.n { @if let Some(each) = each { (each) } }
                 td.n { (gate.ran) }
-                td { (severity) }
+                td { (format_severity(gate.severity)) }
                 td { (before) }
             }
         }
     };
     let rows: Vec<Markup> = summary.gates.iter().take(MOST_LISTED).map(row).collect();
-    let head = [
-        "Gate",
-        "Passed",
-        "#Rate",
-        "#Runs",
-        "#Failed",
-        "#Reused",
-        "#Each",
-        "#Time",
-        "Severity",
-        "Before any work",
-    ];
+    let head = "Gate|Passed|#Rate|#Runs|#Failed|#Reused|#Each|#Time|Severity|Before any work";
     let body = html! {
-        (render_table("Gates: how often they passed, and their times", &head, &rows))
+        (render_table("Gates: how often they passed, and their times", head, &rows))
         (render_omitted(summary.gates.len().saturating_sub(MOST_LISTED), "gate"))
     };
     render_section("Gates", &body)
@@ -317,21 +290,14 @@ pub(super) fn render_reviews(summary: &Summary) -> Markup {
         }
     });
     let rows: Vec<Markup> = rows.collect();
-    let says = match reviews.reading {
-        ReviewAssessment::Cheap => "Mostly one review a task: reviews are cheap here.",
-        ReviewAssessment::CatchFaults => {
-            "Many tasks took three reviews or more: they catch real faults."
-        }
-        ReviewAssessment::Mixed => "Some tasks needed a second look.",
-    };
     let cap = reviews.at_cap;
-    let head = ["Reviews", "Share", "#Tasks"];
+    let head = "Reviews|Share|#Tasks";
     let body = html! {
         p.note {
-            (says)
+            (describe_reviews(reviews))
             @if cap > 0 { " " (cap) " task" (choose_plural(cap as usize)) " hit the cap." }
         }
-        (render_table("How many tasks took how many reviews", &head, &rows))
+        (render_table("How many tasks took how many reviews", head, &rows))
     };
     render_section("Reviews", &body)
 }
@@ -372,7 +338,8 @@ pub(super) fn render_notes(summary: &Summary) -> Markup {
         ("Amendments refused", refused, ""),
         ("Amendments proposed, for you to decide", proposed, ""),
     ];
-    let is_refusal = |text: &&String| text.starts_with(ralph_core::report::REFUSED_CONNECTION);
+    let is_refusal =
+        |text: &&String| text.starts_with(ralph_core::reporting::report::REFUSED_CONNECTION);
     let others = LatestItems {
         count: summary.warnings.count.saturating_sub(summary.refused.count),
         latest: summary.warnings.latest.iter().filter(|text| !is_refusal(text)).collect(),
@@ -388,10 +355,7 @@ pub(super) fn render_notes(summary: &Summary) -> Markup {
         (render_list("Control requests", &summary.control_requests, |note| html! {
             @match &note.request {
                 ControlRequest::Note { text } => { "note: " (clean_line(text)) }
-                ControlRequest::Pause
-                | ControlRequest::Resume
-                | ControlRequest::Stop
-                | ControlRequest::Skip { .. } => { (clean_line(&note.request.describe())) }
+                request => { (clean_line(&request.describe())) }
             }
             @if let Some(why) = &note.refused { ", refused: " (clean_line(why)) }
             @if let Some(by) = &note.by { " " span { (clean_line(by)) } }

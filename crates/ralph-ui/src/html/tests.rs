@@ -4,9 +4,9 @@
 use std::collections::BTreeSet;
 
 use jiff::tz::TimeZone;
-use ralph_core::outcome::Outcome;
-use ralph_core::report::Report;
-use ralph_core::units::Timestamp;
+use ralph_core::reporting::report::Report;
+use ralph_model::outcome::Outcome;
+use ralph_model::units::Timestamp;
 
 use super::*;
 use crate::report::tests::{HOSTILE, long_report, night_report};

@@ -3,8 +3,8 @@
 //! Made from the list alone, so it does not depend on who worked on it. Not here: the cost of
 //! single runs, which is in their own reports.
 
-use ralph_core::report::{AutoApprovedTask, ReviewStats};
-use ralph_core::task::{Task, TaskList, TaskStatus};
+use ralph_core::reporting::report::{AutoApprovedTask, ReviewStats};
+use ralph_model::task::{Task, TaskList, TaskStatus};
 
 use super::markdown::{add_table, escape_markdown};
 use super::{render_progress, sections};
@@ -92,13 +92,13 @@ fn add_task_table(page: &mut String, list: &TaskList) {
         ]
     };
     let rows: Vec<Vec<String>> = list.tasks.iter().map(row).collect();
-    add_table(page, &["Task", "Title", "Status", "Reviews"], &rows);
+    add_table(page, "Task|Title|Status|Reviews", &rows);
 }
 
 #[cfg(test)]
 mod tests {
     use expect_test::expect;
-    use ralph_core::review::{ReviewState, ReviewStatus};
+    use ralph_model::review::{ReviewState, ReviewStatus};
 
     use super::*;
 

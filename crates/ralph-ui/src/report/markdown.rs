@@ -50,8 +50,8 @@ pub(super) fn format_code(text: &str) -> String {
     if line.is_empty() { String::new() } else { format!("{fence}{gap}{line}{gap}{fence}") }
 }
 
-/// Adds a table. Cells must be escaped already.
-pub(super) fn add_table(page: &mut String, head: &[&str], rows: &[Vec<String>]) {
+/// Adds a table. The names of its columns are separated by `|`; cells must be escaped already.
+pub(super) fn add_table(page: &mut String, head: &str, rows: &[Vec<String>]) {
     let mut line = |cells: &mut dyn Iterator<Item = &str>| {
         page.push('|');
         for cell in cells {
@@ -59,8 +59,8 @@ pub(super) fn add_table(page: &mut String, head: &[&str], rows: &[Vec<String>]) 
         }
         page.push('\n');
     };
-    line(&mut head.iter().copied());
-    line(&mut head.iter().map(|_| "---"));
+    line(&mut head.split('|'));
+    line(&mut head.split('|').map(|_| "---"));
     for row in rows {
         line(&mut row.iter().map(String::as_str));
     }

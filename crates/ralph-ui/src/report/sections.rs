@@ -1,11 +1,11 @@
 //! The sections of the report after those that need a person: what was done, and what it cost.
 
-use ralph_core::autorun_changes::AutorunChange;
-use ralph_core::control::ControlRequest;
-use ralph_core::gate::Severity;
-use ralph_core::report::{
+use ralph_core::reporting::report::{
     AutoApprovedTask, GateSummary, LatestItems, ResourceUse, ReviewAssessment, ReviewStats, Summary,
 };
+use ralph_model::control::ControlRequest;
+use ralph_model::gate::Severity;
+use ralph_model::worktree::AutorunChange;
 
 use super::markdown::{add_table, escape_markdown, format_code};
 use crate::line_text::shorten_id;
@@ -32,21 +32,25 @@ pub(super) fn add_reviews(page: &mut String, reviews: Option<&ReviewStats>) {
         .iter()
         .map(|(count, tasks)| vec![count.to_string(), tasks.to_string()])
         .collect();
-    add_table(page, &["Reviews", "Tasks"], &rows);
-    let says = match reviews.reading {
-        ReviewAssessment::Cheap => "Mostly one review a task: reviews are cheap here.",
-        ReviewAssessment::CatchFaults => {
-            "Many tasks took three reviews or more: they catch real faults."
-        }
-        ReviewAssessment::Mixed => "Some tasks needed a second look.",
-    };
-    page.push_str(&format!("\n{says}\n"));
+    add_table(page, "Reviews|Tasks", &rows);
+    page.push_str(&format!("\n{}\n", describe_reviews(reviews)));
     if reviews.at_cap > 0 {
         let s = choose_plural(reviews.at_cap as usize);
         page.push_str(&format!(
             "{} task{s} hit the cap of reviews: look at the work by hand.\n",
             reviews.at_cap
         ));
+    }
+}
+
+/// Returns what the number of reviews tells.
+pub(crate) fn describe_reviews(reviews: &ReviewStats) -> &'static str {
+    match reviews.reading {
+        ReviewAssessment::Cheap => "Mostly one review a task: reviews are cheap here.",
+        ReviewAssessment::CatchFaults => {
+            "Many tasks took three reviews or more: they catch real faults."
+        }
+        ReviewAssessment::Mixed => "Some tasks needed a second look.",
     }
 }
 
@@ -88,19 +92,8 @@ pub(super) fn add_tasks(page: &mut String, summary: &Summary) {
     last.push(summary.commits.count.to_string());
     last.extend(format_spent(&summary.total));
     rows.push(last);
-    let head = [
-        "Task",
-        "Title",
-        "Status",
-        "Failed attempts",
-        "Reviews",
-        "Commits",
-        "Iterations",
-        "Time",
-        "Cost",
-        "Tokens",
-    ];
-    add_table(page, &head, &rows);
+    let head = "Task|Title|Status|Failed attempts|Reviews|Commits|Iterations|Time|Cost|Tokens";
+    add_table(page, head, &rows);
     for task in summary.tasks.iter().filter(|task| !task.quality_warnings.is_empty()) {
         let gates: Vec<String> = task
             .quality_warnings
@@ -129,7 +122,7 @@ pub(super) fn add_roles(page: &mut String, summary: &Summary) {
     let mut last = vec!["all".to_owned(), summary.total.asks.to_string()];
     last.extend(format_spent(&summary.total));
     rows.push(last);
-    add_table(page, &["Role", "Calls", "Iterations", "Time", "Cost", "Tokens"], &rows);
+    add_table(page, "Role|Calls|Iterations|Time|Cost|Tokens", &rows);
 }
 
 /// Returns the columns for iterations, time, cost and tokens.
@@ -146,10 +139,6 @@ pub(super) fn add_gates(page: &mut String, summary: &Summary) {
     }
     page.push_str("\n## Gates\n\n");
     let row = |gate: &GateSummary| {
-        let severity = match gate.severity {
-            Severity::Hard => "hard",
-            Severity::Soft => "soft",
-        };
         let rate = match gate.runs {
             0 => String::new(),
             runs => format!("{}%", u64::from(gate.passed) * 100 / u64::from(runs)),
@@ -161,7 +150,7 @@ pub(super) fn add_gates(page: &mut String, summary: &Summary) {
         };
         vec![
             escape_markdown(&gate.name),
-            severity.to_owned(),
+            format_severity(gate.severity).to_owned(),
             gate.runs.to_string(),
             rate,
             gate.ran.to_string(),
@@ -170,8 +159,15 @@ pub(super) fn add_gates(page: &mut String, summary: &Summary) {
         ]
     };
     let rows: Vec<Vec<String>> = summary.gates.iter().map(row).collect();
-    let head = ["Gate", "Severity", "Runs", "Passed", "Time", "Before", "Regressions"];
-    add_table(page, &head, &rows);
+    let head = "Gate|Severity|Runs|Passed|Time|Before|Regressions";
+    add_table(page, head, &rows);
+}
+
+pub(crate) fn format_severity(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Hard => "hard",
+        Severity::Soft => "soft",
+    }
 }
 
 /// Adds counters of unusual events that are not zero.
@@ -250,10 +246,7 @@ pub(super) fn add_notes(page: &mut String, summary: &Summary) {
         let refused = note.refused.as_ref().map(|why| format!(" (rejected: {why})"));
         let what = match &note.request {
             ControlRequest::Note { text } => format!("note: {text}"),
-            request @ (ControlRequest::Pause
-            | ControlRequest::Resume
-            | ControlRequest::Stop
-            | ControlRequest::Skip { .. }) => request.describe(),
+            request => request.describe(),
         };
         let at = note.at.to_utc();
         escape_markdown(&format!("{at} {by}: {what}{}", refused.unwrap_or_default()))

@@ -2,23 +2,22 @@
 //! of the agent.
 
 use expect_test::expect;
-use ralph_core::agent_output::{Reply, Usage};
-use ralph_core::child::{ChildEnd, Ending, Leftovers, SoftLimit};
-use ralph_core::event::{
-    Checkpoint, CommitId, Event, History, JOURNAL_VERSION, Landed, Observation, Purpose, Recorded,
-    TreeDiff, TreeId,
-};
-use ralph_core::gate::{Gate, GateKind, GateResult, GateStatus, Severity};
-use ralph_core::handoff::{FileAction, FileTouched};
-use ralph_core::ids::{AskNumber, IterationNumber, Role, RunId, TaskId};
-use ralph_core::judge::judge_iteration;
-use ralph_core::outcome::Outcome;
-use ralph_core::recipe::{AgentChoice, AgentKind, CommitPolicy, Recipe, TaskWork, Work};
-use ralph_core::report::{Report, Summary};
-use ralph_core::review::ReviewPolicy;
-use ralph_core::run::RunState;
-use ralph_core::task::{Task, TaskList};
-use ralph_core::units::{Millis, Timestamp, Tokens, UsdMicros};
+use ralph_core::reporting::report::{Report, Summary};
+use ralph_core::run_loop::judge::judge_iteration;
+use ralph_model::agent::{AgentChoice, AgentKind};
+use ralph_model::agent_output::{Reply, Usage};
+use ralph_model::child::{ChildEnd, Ending, Leftovers, SoftLimit};
+use ralph_model::event::{Event, JOURNAL_VERSION, Purpose, Recorded};
+use ralph_model::gate::{Gate, GateKind, GateResult, GateStatus, Severity};
+use ralph_model::handoff::{FileAction, FileTouched};
+use ralph_model::ids::{AskNumber, IterationNumber, Role, RunId, TaskId};
+use ralph_model::outcome::Outcome;
+use ralph_model::recipe::{CommitPolicy, Recipe, TaskWork, Work};
+use ralph_model::review::ReviewPolicy;
+use ralph_model::run::RunState;
+use ralph_model::task::{Task, TaskList};
+use ralph_model::units::{Millis, Timestamp, Tokens, UsdMicros};
+use ralph_model::worktree::{Checkpoint, CommitId, History, Landed, Observation, TreeDiff, TreeId};
 use serde_json::{Value, json};
 
 use super::*;

@@ -5,7 +5,8 @@
 //! from other sites. A control request needs the token also in a header, which no form and no
 //! simple request of another site can set.
 
-use ralph_core::control::{ControlRequest, MAX_NOTE_CHARS};
+use ralph_core::run_loop::control::MAX_NOTE_CHARS;
+use ralph_model::control::ControlRequest;
 
 use super::http::{ServeMethod, ServeRequest, ServeResponse};
 
@@ -24,22 +25,8 @@ pub(super) enum ServeRoute {
     Control { key: String, request: ControlRequest },
 }
 
-/// Whether a request is allowed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Admission {
-    Allowed(ServeRoute),
-    Rejected(ServeResponse),
-}
-
-/// Decides whether a request is allowed.
-pub(super) fn admit_request(request: &ServeRequest, port: u16, token: &str) -> Admission {
-    match parse_route(request, port, token) {
-        Ok(route) => Admission::Allowed(route),
-        Err(response) => Admission::Rejected(response),
-    }
-}
-
-fn parse_route(
+/// Returns the route of an allowed request, or the refusal.
+pub(super) fn admit_request(
     request: &ServeRequest,
     port: u16,
     token: &str,
@@ -109,18 +96,12 @@ fn parse_control_request(
     }
     let control: ControlRequest = serde_json::from_slice(&request.body)
         .map_err(|_| ServeResponse::from_message(400, "Unknown control request."))?;
-    match &control {
-        ControlRequest::Note { text }
-            if text.trim().is_empty() || text.chars().count() > MAX_NOTE_CHARS =>
-        {
-            Err(ServeResponse::from_message(400, "A note has between 1 and 4000 characters."))
-        }
-        ControlRequest::Pause
-        | ControlRequest::Resume
-        | ControlRequest::Stop
-        | ControlRequest::Skip { .. }
-        | ControlRequest::Note { .. } => Ok(control),
+    if let ControlRequest::Note { text } = &control
+        && (text.trim().is_empty() || text.chars().count() > MAX_NOTE_CHARS)
+    {
+        return Err(ServeResponse::from_message(400, "A note has between 1 and 4000 characters."));
     }
+    Ok(control)
 }
 
 /// Returns a syntactically valid key, which is never a path.
@@ -146,7 +127,7 @@ pub(super) fn is_equal_constant_time(one: &str, other: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use ralph_core::ids::TaskId;
+    use ralph_model::ids::TaskId;
 
     use super::*;
 
@@ -174,10 +155,7 @@ mod tests {
 
     /// Returns the status of a refusal, or the route.
     fn decide(request: &ServeRequest) -> Result<ServeRoute, u16> {
-        match admit_request(request, 7777, TOKEN) {
-            Admission::Allowed(route) => Ok(route),
-            Admission::Rejected(response) => Err(response.status),
-        }
+        admit_request(request, 7777, TOKEN).map_err(|response| response.status)
     }
 
     #[test]

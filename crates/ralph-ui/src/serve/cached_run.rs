@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use ralph_core::control::ControlRequest;
+use ralph_model::control::ControlRequest;
 use serde_json::{Map, Value, json};
 
 use super::{FollowedRun, PageContent};

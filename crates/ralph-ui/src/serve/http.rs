@@ -87,15 +87,14 @@ impl From<HttpHeadError> for ServeRequestError {
 impl ServeRequestError {
     /// Returns the response, or `None` if the client has gone.
     pub(super) fn to_response(self) -> Option<ServeResponse> {
-        match self {
-            Self::Gone => None,
-            Self::Slow => Some(ServeResponse::from_message(408, "The request took too long.")),
-            Self::LongHead => Some(ServeResponse::from_message(431, "The request is too long.")),
-            Self::LongBody => {
-                Some(ServeResponse::from_message(413, "The request body is too long."))
-            }
-            Self::Malformed => Some(ServeResponse::from_message(400, "The request is malformed.")),
-        }
+        let (status, text) = match self {
+            Self::Gone => return None,
+            Self::Slow => (408, "The request took too long."),
+            Self::LongHead => (431, "The request is too long."),
+            Self::LongBody => (413, "The request body is too long."),
+            Self::Malformed => (400, "The request is malformed."),
+        };
+        Some(ServeResponse::from_message(status, text))
     }
 }
 

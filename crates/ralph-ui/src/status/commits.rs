@@ -2,12 +2,11 @@
 //!
 //! Not here: asking git for them.
 
-use ralph_core::units::Timestamp;
+use ralph_model::units::Timestamp;
 
-use crate::sanitize;
 use crate::style::{Paint, Style};
-use crate::tasks;
 use crate::time::WallClock;
+use crate::{sanitize, tasks};
 
 /// About two lines of a terminal.
 const LONGEST: usize = 200;

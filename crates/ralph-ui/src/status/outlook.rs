@@ -3,9 +3,9 @@
 //!
 //! Not here: what it has done so far.
 
-use ralph_core::control::{Control, Pause, SkipRequest, UserNote};
-use ralph_core::run::RunState;
-use ralph_core::units::{Millis, Timestamp};
+use ralph_model::control::{Control, Pause, SkipRequest, UserNote};
+use ralph_model::run::RunState;
+use ralph_model::units::{Millis, Timestamp};
 use serde_json::{Value, json};
 
 use super::format_line;

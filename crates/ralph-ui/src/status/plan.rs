@@ -2,7 +2,8 @@
 //!
 //! Not here: whether the project uses a plan, and reading the file.
 
-use ralph_core::checklist::{Checklist, Counts};
+use ralph_core::tasks::checklist::Checklist;
+use ralph_model::plan::Counts;
 
 use crate::sanitize;
 use crate::stream::choose_plural;
@@ -21,7 +22,8 @@ pub enum PlanFileState {
     /// The file exists; it may be empty.
     There {
         text: String,
-        extent: PlanExtent,
+        /// Whether only its beginning was read, because it is too long.
+        is_cut: bool,
     },
     /// The file exists but cannot be read.
     Unreadable {
@@ -29,18 +31,10 @@ pub enum PlanFileState {
     },
 }
 
-/// How much of a file was read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PlanExtent {
-    Whole,
-    /// Only its beginning, because it is too long.
-    Beginning,
-}
-
 /// Returns the progress of a plan and its open items.
 pub fn format_plan(file: &str, state: &PlanFileState, style: &Style) -> String {
     let file = sanitize::sanitize_line(file, LONGEST, "…");
-    let (text, extent) = match state {
+    let (text, is_cut) = match state {
         PlanFileState::Missing => return "Plan       none yet: `ralph plan` makes it\n".to_owned(),
         PlanFileState::Unreadable { why } => {
             let why = sanitize::sanitize_line(why, LONGEST, "…");
@@ -49,14 +43,11 @@ pub fn format_plan(file: &str, state: &PlanFileState, style: &Style) -> String {
         PlanFileState::There { text, .. } if text.trim().is_empty() => {
             return format!("Plan       {file} is empty: `ralph plan` creates it again\n");
         }
-        PlanFileState::There { text, extent } => (text, extent),
+        PlanFileState::There { text, is_cut } => (text, *is_cut),
     };
     let list = Checklist::read(text);
     let Counts { open, done } = list.counts();
-    let within = match extent {
-        PlanExtent::Whole => "",
-        PlanExtent::Beginning => ", its beginning",
-    };
+    let within = if is_cut { ", its beginning" } else { "" };
     let total = list.counts().total();
     if total == 0 {
         return format!("Plan       no check boxes in {file}{within}\n");
@@ -116,7 +107,7 @@ mod tests {
     }
 
     fn there(text: &str) -> PlanFileState {
-        PlanFileState::There { text: text.to_owned(), extent: PlanExtent::Whole }
+        PlanFileState::There { text: text.to_owned(), is_cut: false }
     }
 
     #[test]
@@ -137,7 +128,7 @@ mod tests {
             "]],
         );
         let text = "- [ ] a\n".repeat(12);
-        let state = PlanFileState::There { text, extent: PlanExtent::Beginning };
+        let state = PlanFileState::There { text, is_cut: true };
         check(
             &state,
             &expect![[r"

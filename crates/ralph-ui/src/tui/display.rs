@@ -3,9 +3,10 @@
 //! Not here: drawing (`draw`) and key handling (`key_actions`).
 
 use std::io;
+use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
-use ralph_core::control::ControlRequest;
+use ralph_model::control::ControlRequest;
 use ratatui_core::backend::Backend as _;
 use ratatui_core::buffer::Buffer;
 use ratatui_core::layout::{Rect, Size};
@@ -77,23 +78,10 @@ pub(super) trait ScreenHost {
     fn refresh(&mut self, screen: &mut ScreenState) -> bool;
 
     /// Executes an action. Returns whether the screen stays.
-    fn execute_action(&mut self, action: KeyAction, screen: &mut ScreenState) -> StayOrLeave;
+    fn execute_action(&mut self, action: KeyAction, screen: &mut ScreenState) -> ControlFlow<()>;
 
-    /// Returns what the screen must do.
-    fn current_order(&self) -> ScreenOrder;
-
-    /// Waits briefly until the order changes.
-    fn wait_for_order(&self, order: ScreenOrder);
-
-    /// Sets where the screen is now.
-    fn set_presence(&mut self, presence: Presence);
-}
-
-/// Whether the screen stays.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum StayOrLeave {
-    Stay,
-    Leave,
+    /// Returns the handle that gives the orders.
+    fn link(&self) -> &Link;
 }
 
 /// Shows a screen on a terminal in full-screen mode until it is left. Always restores the terminal.
@@ -104,23 +92,21 @@ pub(super) fn show_screen(
 ) {
     // A guard sets `Gone`, so that no thread waits for a screen that panicked. It is declared first
     // and thus dropped after the terminal was restored, because the host may write from then on.
-    let guard = GoneGuard { host };
+    let _guard = GoneGuard(host.link().clone());
     let mut display = Display {
         device,
         shown: Buffer::empty(Rect::ZERO),
         drawn: None,
         keyboard: Keyboard::default(),
     };
-    display.run_loop(&mut *guard.host, screen);
+    display.run_loop(host, screen);
 }
 
-struct GoneGuard<'a> {
-    host: &'a mut dyn ScreenHost,
-}
+struct GoneGuard(Link);
 
-impl Drop for GoneGuard<'_> {
+impl Drop for GoneGuard {
     fn drop(&mut self) {
-        self.host.set_presence(Presence::Gone);
+        self.0.set_presence(Presence::Gone);
     }
 }
 
@@ -141,11 +127,11 @@ impl Drop for Display {
 impl Display {
     fn run_loop(&mut self, host: &mut dyn ScreenHost, screen: &mut ScreenState) {
         loop {
-            match host.current_order() {
+            match host.link().current_order() {
                 ScreenOrder::Leave => return,
                 ScreenOrder::Show => {}
                 ScreenOrder::StepAside => {
-                    if self.step_aside(host).is_err() {
+                    if self.step_aside(host.link()).is_err() {
                         return;
                     }
                     continue;
@@ -157,28 +143,27 @@ impl Display {
                 // The terminal is unusable if it cannot be written to.
                 return;
             }
-            match self.handle_keys(host, screen) {
-                StayOrLeave::Stay => {}
-                StayOrLeave::Leave => return,
+            if self.handle_keys(host, screen).is_break() {
+                return;
             }
         }
     }
 
     /// Restores the terminal until the screen is wanted again and the terminal is available.
-    fn step_aside(&mut self, host: &mut dyn ScreenHost) -> io::Result<()> {
+    fn step_aside(&mut self, link: &Link) -> io::Result<()> {
         self.device.leave();
-        host.set_presence(Presence::Aside);
+        link.set_presence(Presence::Aside);
         loop {
-            match host.current_order() {
-                ScreenOrder::StepAside => host.wait_for_order(ScreenOrder::StepAside),
+            match link.current_order() {
+                ScreenOrder::StepAside => link.wait_while(ScreenOrder::StepAside, TICK),
                 ScreenOrder::Leave => return Ok(()),
                 ScreenOrder::Show if self.device.is_foreground() => break,
                 // In the background; ralph gets no notification when it returns to the foreground.
-                ScreenOrder::Show => host.wait_for_order(ScreenOrder::Show),
+                ScreenOrder::Show => link.wait_while(ScreenOrder::Show, TICK),
             }
         }
         self.device.enter()?;
-        host.set_presence(Presence::Shown);
+        link.set_presence(Presence::Shown);
         self.discard_content();
         Ok(())
     }
@@ -220,12 +205,16 @@ impl Display {
         Ok(())
     }
 
-    fn handle_keys(&mut self, host: &mut dyn ScreenHost, screen: &mut ScreenState) -> StayOrLeave {
+    fn handle_keys(
+        &mut self,
+        host: &mut dyn ScreenHost,
+        screen: &mut ScreenState,
+    ) -> ControlFlow<()> {
         let mut bytes = Vec::new();
         let keys = match self.device.read_keys(FRAME, &mut bytes) {
             KeyRead::Keys => self.keyboard.feed_bytes(&bytes),
             KeyRead::Nothing => self.keyboard.flush_escape(),
-            KeyRead::Gone => return StayOrLeave::Leave,
+            KeyRead::Gone => return ControlFlow::Break(()),
         };
         for key in keys {
             // Redraw immediately after a key.
@@ -233,13 +222,10 @@ impl Display {
             match handle_key(screen, &key) {
                 None => {}
                 Some(KeyAction::Redraw) => self.discard_content(),
-                Some(action) => match host.execute_action(action, screen) {
-                    StayOrLeave::Stay => {}
-                    StayOrLeave::Leave => return StayOrLeave::Leave,
-                },
+                Some(action) => host.execute_action(action, screen)?,
             }
         }
-        StayOrLeave::Stay
+        ControlFlow::Continue(())
     }
 }
 
@@ -270,26 +256,18 @@ impl ScreenHost for LiveRun {
         is_new
     }
 
-    fn execute_action(&mut self, action: KeyAction, screen: &mut ScreenState) -> StayOrLeave {
-        let (request, stay) = match action {
-            KeyAction::Request(request) => (request, StayOrLeave::Stay),
-            KeyAction::RequestAndLeave(request) => (request, StayOrLeave::Leave),
-            KeyAction::Leave => return StayOrLeave::Leave,
-            KeyAction::Redraw | KeyAction::Jump(_) => return StayOrLeave::Stay,
+    fn execute_action(&mut self, action: KeyAction, screen: &mut ScreenState) -> ControlFlow<()> {
+        let (request, then) = match action {
+            KeyAction::Request(request) => (request, ControlFlow::Continue(())),
+            KeyAction::RequestAndLeave(request) => (request, ControlFlow::Break(())),
+            KeyAction::Leave => return ControlFlow::Break(()),
+            KeyAction::Redraw | KeyAction::Jump(_) => return ControlFlow::Continue(()),
         };
-        send_request(&mut self.send, &request, screen, stay)
+        send_request(&mut self.send, &request, screen, then)
     }
 
-    fn current_order(&self) -> ScreenOrder {
-        self.link.current_order()
-    }
-
-    fn wait_for_order(&self, order: ScreenOrder) {
-        self.link.wait_while(order, TICK);
-    }
-
-    fn set_presence(&mut self, presence: Presence) {
-        self.link.set_presence(presence);
+    fn link(&self) -> &Link {
+        &self.link
     }
 }
 
@@ -298,15 +276,15 @@ pub(super) fn send_request(
     send: &mut SendRequest,
     request: &ControlRequest,
     screen: &mut ScreenState,
-    stay: StayOrLeave,
-) -> StayOrLeave {
+    then: ControlFlow<()>,
+) -> ControlFlow<()> {
     match send(request) {
-        Ok(()) => stay,
+        Ok(()) => then,
         Err(why) => {
             let why = crate::sanitize::sanitize_line(&why, 200, "…");
             screen.scroll.push_line(LineKind::Warning, &format!("Request not sent: {why}"));
             screen.hint = Some(why);
-            StayOrLeave::Stay
+            ControlFlow::Continue(())
         }
     }
 }

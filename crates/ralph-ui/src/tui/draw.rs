@@ -3,9 +3,9 @@
 //! Works for any size, down to zero. Only visible rows are processed. Not here: writing the buffer
 //! to a terminal.
 
-use ralph_core::event::WaitReason;
-use ralph_core::gate::Severity;
-use ralph_core::units::Millis;
+use ralph_model::event::WaitReason;
+use ralph_model::gate::Severity;
+use ralph_model::units::Millis;
 use ratatui_core::buffer::{Buffer, CellWidth};
 use ratatui_core::layout::Rect;
 use ratatui_core::style::{Modifier, Style as CellStyle};
@@ -62,14 +62,6 @@ impl ScreenPainter<'_> {
     fn put_painted(&mut self, row: Rect, x: u16, paint: Paint, text: &str) -> u16 {
         let style = paint::to_cell_style(self.screen.style.color, paint);
         self.put_text(row, x, text, style)
-    }
-
-    fn format_mark(&self, mark: LineMark) -> &'static str {
-        let (emoji, text) = mark.forms();
-        match self.screen.style.marks {
-            Marks::Emoji => emoji,
-            Marks::Text => text,
-        }
     }
 
     fn spinner(&self) -> &'static str {
@@ -224,7 +216,7 @@ impl ScreenPainter<'_> {
             }
             let sign = if is_current { ">" } else { " " };
             let x = self.put_text(line, line.x, sign, style);
-            let x = self.put_text(line, x, self.format_mark(row.mark), style);
+            let x = self.put_text(line, x, self.screen.style.format_mark(row.mark), style);
             self.put_text(
                 line,
                 x + 1,
@@ -236,7 +228,7 @@ impl ScreenPainter<'_> {
 
     fn draw_stream(&mut self, area: Rect) {
         let rows = self.screen.scroll.visible_rows(self.screen.stream_size());
-        for (at, (_, row)) in rows.iter().enumerate() {
+        for (at, row) in rows.iter().enumerate() {
             let y = area.y + u16::try_from(at).unwrap_or(u16::MAX);
             self.draw_row(Rect { y, height: 1, ..area }, row);
         }
@@ -272,24 +264,24 @@ impl ScreenPainter<'_> {
         if self.screen.facts.gates.is_empty() {
             self.put_painted(row, x, Paint::Warn, "none: nothing is checked but the agent's word");
         }
+        let ScreenState { style, now, facts, .. } = self.screen;
         let span =
             |took: Option<Millis>| took.map(|took| format!(" {}", time::format_compact(took)));
-        for gate in &self.screen.facts.gates {
+        for gate in &facts.gates {
             let (sign, paint, took) = match gate.state {
-                GateState::Pending => (self.format_mark(LineMark::TaskPending), Paint::Dim, None),
+                GateState::Pending => (style.format_mark(LineMark::TaskPending), Paint::Dim, None),
                 GateState::Running { since } => {
-                    let took =
-                        format!(" {}", format_whole_seconds(self.screen.now.elapsed_since(since)));
+                    let took = format!(" {}", format_whole_seconds(now.elapsed_since(since)));
                     (self.spinner(), Paint::Act, Some(took))
                 }
                 GateState::Passed { took } => {
-                    (self.format_mark(LineMark::Pass), Paint::Good, span(took))
+                    (style.format_mark(LineMark::Pass), Paint::Good, span(took))
                 }
                 GateState::Failed { severity: Severity::Hard, took } => {
-                    (self.format_mark(LineMark::Fail), Paint::Bad, span(took))
+                    (style.format_mark(LineMark::Fail), Paint::Bad, span(took))
                 }
                 GateState::Failed { severity: Severity::Soft, took } => {
-                    (self.format_mark(LineMark::Warn), Paint::Warn, span(took))
+                    (style.format_mark(LineMark::Warn), Paint::Warn, span(took))
                 }
             };
             x = self.put_painted(row, x, paint, &format!("{sign} "));

@@ -42,14 +42,7 @@ impl LineEditor {
             TerminalKey::Right => self.cursor = self.next_boundary(),
             TerminalKey::Home => self.cursor = 0,
             TerminalKey::End => self.cursor = self.text.len(),
-            TerminalKey::Enter
-            | TerminalKey::Escape
-            | TerminalKey::Tab
-            | TerminalKey::Up
-            | TerminalKey::Down
-            | TerminalKey::PageUp
-            | TerminalKey::PageDown
-            | TerminalKey::Redraw => {}
+            _ => {}
         }
     }
 

@@ -5,26 +5,23 @@
 
 use std::sync::Arc;
 
-use ralph_core::agent_output::{AgentEvent, Usage, UsageScope};
-use ralph_core::checklist::{self, Checklist, Counts};
-use ralph_core::control::Pause;
-use ralph_core::event::{Event, Recorded, WaitReason};
-use ralph_core::gate::{GateResult, GateStatus, Severity};
-use ralph_core::ids::{Role, TaskId};
-use ralph_core::judge::Verdict;
-use ralph_core::plan::PlanState;
 use ralph_core::ports::Activity;
-use ralph_core::recipe::Recipe;
-use ralph_core::review::{ReviewResult, ReviewStatus};
-use ralph_core::run::RunState;
-use ralph_core::settle;
-use ralph_core::task::{Progress, Task, TaskStatus};
-use ralph_core::units::{Millis, Timestamp, Tokens, UsdMicros};
+use ralph_core::tasks::checklist::{self, Checklist};
+use ralph_model::agent_output::{AgentEvent, Usage, UsageScope};
+use ralph_model::control::Pause;
+use ralph_model::event::{Event, Recorded, WaitReason};
+use ralph_model::gate::{GateResult, GateStatus, Severity};
+use ralph_model::ids::{Role, TaskId};
+use ralph_model::judgement::Verdict;
+use ralph_model::plan::{Counts, PlanState};
+use ralph_model::recipe::Recipe;
+use ralph_model::review::{ReviewResult, ReviewStatus};
+use ralph_model::run::RunState;
+use ralph_model::task::{Progress, Task, TaskStatus};
+use ralph_model::units::{Millis, Timestamp, Tokens, UsdMicros};
 
-use crate::sanitize;
 use crate::style::{LineMark, Paint};
-use crate::task_lines;
-use crate::tasks;
+use crate::{sanitize, task_lines, tasks};
 
 /// What the screen shows of a run in addition to its lines.
 #[derive(Debug, Clone, Default)]
@@ -36,7 +33,6 @@ pub(crate) struct ScreenFacts {
     /// The task of the current iteration.
     pub(crate) task: Option<TaskId>,
     pub(crate) status: LiveStatus,
-    /// The pending control request.
     pub(crate) pending: PendingControl,
     pub(crate) iteration: u32,
     pub(crate) last_iteration: u32,
@@ -196,15 +192,7 @@ impl ScreenFacts {
                 self.close_iteration(state);
                 self.update_task_rows(state, RowUpdate::Changed);
             }
-            Event::TasksWritten
-            | Event::Checkpointed { .. }
-            | Event::Asked { .. }
-            | Event::Waiting { .. }
-            | Event::Observed { .. }
-            | Event::Landed { .. }
-            | Event::ControlRequested { .. }
-            | Event::Paused
-            | Event::Warned { .. } => {}
+            _ => {}
         }
     }
 
@@ -251,10 +239,7 @@ impl ScreenFacts {
     pub(crate) fn elapsed(&self, now: Timestamp) -> Millis {
         match self.status {
             LiveStatus::Running => self.ran.saturating_add(now.elapsed_since(self.at)),
-            LiveStatus::Beginning
-            | LiveStatus::Waiting { .. }
-            | LiveStatus::Paused { .. }
-            | LiveStatus::Ended { .. } => self.ran,
+            _ => self.ran,
         }
     }
 
@@ -282,24 +267,7 @@ impl ScreenFacts {
             Event::Paused => LiveStatus::Paused { since: recorded.at },
             // Neither ends a wait; the event of the next step does.
             Event::Warned { .. } | Event::ControlRequested { .. } => return,
-            Event::RunStarted { .. }
-            | Event::RunResumed { .. }
-            | Event::TasksRead { .. }
-            | Event::TasksWritten
-            | Event::BaselineStarted { .. }
-            | Event::BaselineChecked { .. }
-            | Event::IterationStarted { .. }
-            | Event::Checkpointed { .. }
-            | Event::Asked { .. }
-            | Event::Replied { .. }
-            | Event::Observed { .. }
-            | Event::PlanSeen { .. }
-            | Event::AgentListRead { .. }
-            | Event::GateChecked { .. }
-            | Event::Judged { .. }
-            | Event::Landed { .. }
-            | Event::TaskSkipped { .. }
-            | Event::IterationEnded { .. } => LiveStatus::Running,
+            _ => LiveStatus::Running,
         };
     }
 
@@ -319,7 +287,7 @@ impl ScreenFacts {
             let made_from = made_from(task);
             let attempts = match (made_from.2, state.recipe.task_work()) {
                 (failed @ 1.., Some(work)) => {
-                    let limit = settle::read_attempt_limit(work, &board.list, &task.id);
+                    let limit = work.attempt_limit(&board.list, &task.id);
                     format!(" ({failed}/{limit} failed)")
                 }
                 (_, _) => String::new(),
@@ -487,8 +455,8 @@ fn make_item_row(mark: checklist::Mark, text: &str) -> WorkRow {
 }
 
 fn list_gates(recipe: &Recipe) -> Vec<GateRow> {
-    let is_run = |gate: &&ralph_core::gate::Gate| recipe.strategy.find_severity(gate).is_some();
-    let row = |gate: &ralph_core::gate::Gate| GateRow {
+    let is_run = |gate: &&ralph_model::gate::Gate| recipe.strategy.find_severity(gate).is_some();
+    let row = |gate: &ralph_model::gate::Gate| GateRow {
         name: sanitize_name(&gate.name),
         state: GateState::Pending,
     };

@@ -2,7 +2,7 @@
 //!
 //! Pure. Not here: executing the action.
 
-use ralph_core::control::ControlRequest;
+use ralph_model::control::ControlRequest;
 
 use crate::tui::editor::LineEditor;
 use crate::tui::facts::{LiveStatus, PendingControl};
@@ -21,7 +21,6 @@ pub(crate) enum KeyAction {
     RequestAndLeave(ControlRequest),
     /// Leave the screen; the run continues.
     Leave,
-    /// Redraw everything.
     Redraw,
     /// Show another iteration of a replay.
     Jump(Jump),
@@ -65,16 +64,10 @@ fn handle_watch_key(screen: &mut ScreenState, key: &TerminalKey) -> Option<KeyAc
         TerminalKey::End => scroll_to_edge(screen, Direction::Down),
         TerminalKey::Left | TerminalKey::Right => return handle_sideways_key(screen, key),
         TerminalKey::Tab => toggle_panel(screen),
-        TerminalKey::Escape
-        | TerminalKey::Enter
-        | TerminalKey::Backspace
-        | TerminalKey::Delete
-        | TerminalKey::Clear
-        | TerminalKey::WordBack
-        | TerminalKey::Redraw => {}
         TerminalKey::Paste(_) => {
             screen.hint = Some("press m to start a note, then paste".to_owned());
         }
+        _ => {}
     }
     None
 }

@@ -23,7 +23,8 @@ mod view;
 pub use display::{Device, ENTER, KeyRead, LEAVE, SendRequest};
 pub use facts::ReadPlan;
 pub use link::{ScreenHandle as ScreenLink, SideWriter};
-pub use replay_player::{CallOutput, Recording, ReplayKind, replay_run};
+pub use replay_player::{CallOutput, Recording, replay_run};
+pub use screen::ReplaySource;
 pub use view::{FullScreen, FullScreenSetup};
 
 #[cfg(test)]

@@ -5,20 +5,20 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::ops::ControlFlow;
 
-use ralph_core::agent_output::AgentEvent;
-use ralph_core::checklist::Checklist;
-use ralph_core::event::{Event, Recorded};
 use ralph_core::ports::Ui as _;
-use ralph_core::run::RunState;
-use ralph_core::units::{Millis, Timestamp};
+use ralph_core::run_loop::fold::{apply_event, start_state};
+use ralph_core::tasks::checklist::Checklist;
+use ralph_model::agent_output::AgentEvent;
+use ralph_model::event::{Event, Recorded};
+use ralph_model::run::RunState;
+use ralph_model::units::{Millis, Timestamp};
 
-use crate::tui::display::{
-    Device, ScreenHost, SendRequest, StayOrLeave, send_request, show_screen,
-};
+use crate::tui::display::{Device, ScreenHost, SendRequest, send_request, show_screen};
 use crate::tui::facts::{ScreenFacts, WholePlan};
 use crate::tui::key_actions::{Jump, KeyAction};
-use crate::tui::link::{Presence, ScreenHandle as Link, ScreenOrder};
+use crate::tui::link::{Presence, ScreenHandle as Link};
 use crate::tui::screen::{PlayState, ReplayControls, ReplaySource, ReplaySpeed, ScreenState};
 use crate::tui::scrollback::LineKind;
 use crate::tui::view::{adapt_for_screen, classify_agent_event, classify_event};
@@ -50,26 +50,19 @@ pub struct CallOutput {
     pub total_bytes: u64,
 }
 
-/// Whether a run has ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ReplayKind {
-    Ended,
-    Active,
-}
-
 /// Replays a run until the user leaves. `sends` takes control requests for an active run.
 pub fn replay_run(
     mut device: Box<dyn Device>,
     link: &Link,
     options: ViewOptions,
     recording: Box<dyn Recording>,
-    moment: ReplayKind,
+    source: ReplaySource,
     sends: SendRequest,
 ) -> io::Result<()> {
     let clock = options.clock.clone();
-    let mut screen = ScreenState::new((&options.style).into(), clock);
+    let mut screen = ScreenState::new(options.style.clone(), clock);
     let mut player =
-        ReplayPlayer::new(link.clone(), adapt_for_screen(options), recording, moment, sends);
+        ReplayPlayer::new(link.clone(), adapt_for_screen(options), recording, source, sends);
     player.show_beginning(&mut screen);
     device.enter()?;
     link.set_presence(Presence::Shown);
@@ -126,13 +119,9 @@ impl ReplayPlayer {
         link: Link,
         options: ViewOptions,
         recording: Box<dyn Recording>,
-        moment: ReplayKind,
+        source: ReplaySource,
         sends: SendRequest,
     ) -> Self {
-        let source = match moment {
-            ReplayKind::Ended => ReplaySource::Record,
-            ReplayKind::Active => ReplaySource::Live,
-        };
         Self {
             view: TerminalView::new(link.clone(), options.clone()),
             link,
@@ -162,14 +151,11 @@ impl ReplayPlayer {
             source: self.source,
         };
         screen.replay = Some(deck);
-        match self.source {
-            ReplaySource::Record => {}
-            ReplaySource::Live => {
-                // Only the current iteration is shown; earlier ones are in the log.
-                let from = self.iteration_starts().last().copied().unwrap_or(0);
-                self.apply_up_to(from);
-                while self.show_next(screen) {}
-            }
+        if self.source == ReplaySource::Live {
+            // Only the current iteration is shown; earlier ones are in the log.
+            let from = self.iteration_starts().last().copied().unwrap_or(0);
+            self.apply_up_to(from);
+            while self.show_next(screen) {}
         }
     }
 
@@ -363,8 +349,8 @@ impl ReplayState {
         let at = self.count;
         let fact = facts.get(at)?;
         let state = match self.state.take() {
-            None => RunState::from_first_event(fact),
-            Some(mut state) => state.apply_event(fact).map(|()| state),
+            None => start_state(fact),
+            Some(mut state) => apply_event(&mut state, fact).map(|()| state),
         };
         let state = state.ok()?;
         self.shown.apply_event(fact, &state);
@@ -407,32 +393,24 @@ impl ScreenHost for ReplayPlayer {
         is_new
     }
 
-    fn execute_action(&mut self, action: KeyAction, screen: &mut ScreenState) -> StayOrLeave {
+    fn execute_action(&mut self, action: KeyAction, screen: &mut ScreenState) -> ControlFlow<()> {
         match action {
             KeyAction::Jump(jump) => {
                 self.jump_to_iteration(screen, jump);
-                StayOrLeave::Stay
+                ControlFlow::Continue(())
             }
             KeyAction::Request(request) => {
-                send_request(&mut self.sends, &request, screen, StayOrLeave::Stay)
+                send_request(&mut self.sends, &request, screen, ControlFlow::Continue(()))
             }
             KeyAction::RequestAndLeave(request) => {
-                send_request(&mut self.sends, &request, screen, StayOrLeave::Leave)
+                send_request(&mut self.sends, &request, screen, ControlFlow::Break(()))
             }
-            KeyAction::Leave => StayOrLeave::Leave,
-            KeyAction::Redraw => StayOrLeave::Stay,
+            KeyAction::Leave => ControlFlow::Break(()),
+            KeyAction::Redraw => ControlFlow::Continue(()),
         }
     }
 
-    fn current_order(&self) -> ScreenOrder {
-        self.link.current_order()
-    }
-
-    fn wait_for_order(&self, order: ScreenOrder) {
-        self.link.wait_while(order, std::time::Duration::from_millis(LOOK_AGAIN.0));
-    }
-
-    fn set_presence(&mut self, presence: Presence) {
-        self.link.set_presence(presence);
+    fn link(&self) -> &Link {
+        &self.link
     }
 }

@@ -2,33 +2,20 @@
 //!
 //! Plain data. Not here: handling keys (`key_actions`), and drawing (`draw`).
 
-use ralph_core::ids::TaskId;
-use ralph_core::units::{Millis, Timestamp};
+use ralph_model::ids::TaskId;
+use ralph_model::units::{Millis, Timestamp};
 use ratatui_core::layout::{Rect, Size};
 
-use crate::style::{Color, Marks, Style};
+use crate::style::Style;
 use crate::time::WallClock;
 use crate::tui::editor::LineEditor;
 use crate::tui::facts::ScreenFacts;
 use crate::tui::scrollback::{LineKind, PanelSize, Scrollback};
 
-/// The style of the screen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct ScreenStyle {
-    pub(crate) color: Color,
-    pub(crate) marks: Marks,
-}
-
-impl From<&Style> for ScreenStyle {
-    fn from(style: &Style) -> Self {
-        Self { color: style.color, marks: style.marks }
-    }
-}
-
 /// The state of the screen.
 #[derive(Debug)]
 pub(crate) struct ScreenState {
-    pub(crate) style: ScreenStyle,
+    pub(crate) style: Style,
     pub(crate) clock: WallClock,
     pub(crate) facts: ScreenFacts,
     pub(crate) scroll: Scrollback,
@@ -104,7 +91,7 @@ pub(crate) enum PlayState {
 
 /// The source of a replay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ReplaySource {
+pub enum ReplaySource {
     /// A run that has ended.
     Record,
     /// A run that another process drives.
@@ -155,7 +142,7 @@ impl ReplaySpeed {
 
 impl ScreenState {
     /// Returns an empty screen.
-    pub(crate) fn new(style: ScreenStyle, clock: WallClock) -> Self {
+    pub(crate) fn new(style: Style, clock: WallClock) -> Self {
         let now = (clock.now)();
         Self {
             style,

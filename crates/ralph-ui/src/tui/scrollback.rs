@@ -215,16 +215,13 @@ impl Scrollback {
 
     /// Scrolls up by rows, but never past the first page.
     pub(crate) fn scroll_up(&mut self, room: PanelSize, rows: usize) {
-        let Some(mut place) = self.bottom_row(room) else { return };
+        let Some(place) = self.bottom_row(room) else { return };
         // The rows above the bottom row that must stay visible.
         let keep = room.height.saturating_sub(1);
-        let mut above = self.walk_up(room, place, rows + keep);
-        if above.steps < rows + keep {
+        if self.walk_up(room, place, rows + keep).1 < rows + keep {
             return self.scroll_to_top(room);
         }
-        above = self.walk_up(room, place, rows);
-        place = above.place;
-        self.bottom = Some(place);
+        self.bottom = Some(self.walk_up(room, place, rows).0);
     }
 
     /// Scrolls down by rows; follows the newest line again at the end.
@@ -274,23 +271,19 @@ impl Scrollback {
             Some(ScrollPosition { line, row: self.wrap_line(line, room.width).len() - 1 });
         // Centers the match, so that its context is visible.
         self.scroll_down(room, room.height / 2);
-        if self
-            .walk_up(room, self.clamp_position(ScrollPosition { line, row: 0 }), room.height)
-            .steps
-            < room.height / 2
-        {
+        let place = self.clamp_position(ScrollPosition { line, row: 0 });
+        if self.walk_up(room, place, room.height).1 < room.height / 2 {
             self.scroll_to_top(room);
         }
         true
     }
 
     /// Returns the visible rows from top to bottom.
-    pub(crate) fn visible_rows(&self, room: PanelSize) -> Vec<(LineKind, Spans)> {
+    pub(crate) fn visible_rows(&self, room: PanelSize) -> Vec<Spans> {
         let mut shown = Vec::new();
         let Some(bottom) = self.bottom_row(room) else { return shown };
         let (mut line, mut upto) = (bottom.line, bottom.row + 1);
         loop {
-            let kind = self.find_line(line).map_or(LineKind::Ralph, |entry| entry.kind);
             let mut rows = self.wrap_line(line, room.width);
             rows.truncate(upto);
             for row in rows.into_iter().rev() {
@@ -298,7 +291,7 @@ impl Scrollback {
                     shown.reverse();
                     return shown;
                 }
-                shown.push((kind, row));
+                shown.push(row);
             }
             match self.find_last_shown(line) {
                 Some(before) if shown.len() < room.height => (line, upto) = (before, usize::MAX),
@@ -324,17 +317,23 @@ impl Scrollback {
         if place.line < self.first { ScrollPosition { line: self.first, row: 0 } } else { place }
     }
 
-    fn walk_up(&self, room: PanelSize, mut place: ScrollPosition, rows: usize) -> WalkResult {
+    /// Goes up by rows. Returns the place reached, and by how many rows it is higher.
+    fn walk_up(
+        &self,
+        room: PanelSize,
+        mut place: ScrollPosition,
+        rows: usize,
+    ) -> (ScrollPosition, usize) {
         for steps in 0..rows {
             if place.row > 0 {
                 place.row -= 1;
             } else if let Some(line) = self.find_last_shown(place.line) {
                 place = ScrollPosition { line, row: self.wrap_line(line, room.width).len() - 1 };
             } else {
-                return WalkResult { place, steps };
+                return (place, steps);
             }
         }
-        WalkResult { place, steps: rows }
+        (place, rows)
     }
 
     /// Returns the first line at or after this one that the filter shows.
@@ -362,11 +361,6 @@ impl Scrollback {
         self.find_line(line)
             .map_or_else(|| vec![Vec::new()], |entry| wrap_spans(&entry.spans, width))
     }
-}
-
-struct WalkResult {
-    place: ScrollPosition,
-    steps: usize,
 }
 
 impl ScrollLine {

@@ -9,17 +9,19 @@ mod threads;
 use std::cell::Cell;
 
 use jiff::tz::TimeZone;
-use ralph_core::agent_output::{AgentEvent, Speaker, TextForm, ToolOutcome};
-use ralph_core::budget::Budget;
-use ralph_core::child::{ChildEnd, Ending, Leftovers, SoftLimit};
-use ralph_core::event::{Checkpoint, CommitId, Event, Purpose, Recorded};
-use ralph_core::gate::{Gate, GateKind, GateResult, GateStatus, Severity};
-use ralph_core::ids::{AskNumber, IterationNumber, Role, TaskId};
 use ralph_core::ports::{Activity, Ui as _};
-use ralph_core::recipe::{AgentChoice, AgentKind, PromptSource, Recipe, RunLimits, TaskWork, Work};
-use ralph_core::run::RunState;
-use ralph_core::task::{Task, TaskList, TaskStatus};
-use ralph_core::units::{Millis, Timestamp, UsdMicros};
+use ralph_model::agent::{AgentChoice, AgentKind};
+use ralph_model::agent_output::{AgentEvent, Speaker, TextForm, ToolOutcome};
+use ralph_model::budget::Budget;
+use ralph_model::child::{ChildEnd, Ending, Leftovers, SoftLimit};
+use ralph_model::event::{Event, Purpose, Recorded};
+use ralph_model::gate::{Gate, GateKind, GateResult, GateStatus, Severity};
+use ralph_model::ids::{AskNumber, IterationNumber, Role, TaskId};
+use ralph_model::recipe::{PromptSource, Recipe, RunLimits, TaskWork, Work};
+use ralph_model::run::RunState;
+use ralph_model::task::{Task, TaskList, TaskStatus};
+use ralph_model::units::{Millis, Timestamp, UsdMicros};
+use ralph_model::worktree::{Checkpoint, CommitId};
 use ratatui_core::buffer::Buffer;
 use ratatui_core::layout::{Rect, Size};
 
@@ -33,7 +35,7 @@ use crate::style::tests::terminal;
 use crate::style::{StreamEnvironment, Style, StyleChoice, StylePreferences};
 use crate::time::WallClock;
 use crate::view::tests::{Course, START, started};
-use crate::view::{AgentStream, Verbosity, ViewOptions};
+use crate::view::{Verbosity, ViewOptions};
 
 thread_local! {
     static NOW: Cell<Timestamp> = const { Cell::new(START) };
@@ -55,7 +57,7 @@ impl Rig {
     fn with(preferences: &StylePreferences, around: &StreamEnvironment) -> Self {
         NOW.set(START);
         let (link, options) = (Link::default(), options(preferences, around));
-        let mut screen = ScreenState::new((&options.style).into(), options.clock.clone());
+        let mut screen = ScreenState::new(options.style.clone(), options.clock.clone());
         screen.size = Size::new(80, 20);
         Self {
             teller: ScreenFeed::new(link.clone(), link.clone(), options),
@@ -170,7 +172,7 @@ fn options(preferences: &StylePreferences, around: &StreamEnvironment) -> ViewOp
     ViewOptions {
         style: Style::choose_style(preferences, around),
         verbosity: Verbosity::Normal,
-        agent_stream: AgentStream::Shown,
+        shows_agent: true,
         clock: WallClock { zone: TimeZone::UTC, now: || NOW.get() },
     }
 }

@@ -7,13 +7,13 @@ use std::io::Write;
 use std::thread;
 use std::time::Duration;
 
-use ralph_core::agent_output::{AgentEvent, ResultStatus, ToolOutcome};
-use ralph_core::event::{Event, Recorded};
-use ralph_core::gate::GateStatus;
 use ralph_core::ports::{Activity, Ui};
-use ralph_core::run::RunState;
+use ralph_model::agent_output::{AgentEvent, ResultStatus, ToolOutcome};
+use ralph_model::event::{Event, Recorded};
+use ralph_model::gate::GateStatus;
+use ralph_model::run::RunState;
 
-use crate::style::{Motion, Style};
+use crate::style::Style;
 use crate::time::WallClock;
 use crate::tui::display::{Device, LiveRun, SendRequest, show_screen};
 use crate::tui::facts::{ReadPlan, ScreenFacts, WholePlan};
@@ -50,7 +50,7 @@ impl<W: Write, P: Ui> FullScreen<W, P> {
     /// once the screen is gone, which may be at once, and always the end of the run.
     pub fn start(setup: FullScreenSetup, lines: impl FnOnce(Link) -> W, plain: P) -> Self {
         let FullScreenSetup { mut device, send, read_plan, screen: link, options } = setup;
-        let mut screen = ScreenState::new((&options.style).into(), options.clock.clone());
+        let mut screen = ScreenState::new(options.style.clone(), options.clock.clone());
         let teller = ScreenFeed::new(link.clone(), lines(link.clone()), options);
         let mut live = LiveRun { link: link.clone(), send, read_plan, plan: WholePlan::default() };
         // Set before the thread starts: leaving must wait for a screen that is left at once.
@@ -146,7 +146,7 @@ pub(super) fn adapt_for_screen(options: ViewOptions) -> ViewOptions {
         Verbosity::Verbose => Verbosity::Verbose,
     };
     // The screen wraps lines itself, according to its current width.
-    let style = Style { motion: Motion::Appends, width: usize::from(u16::MAX), ..options.style };
+    let style = Style { rewrites: false, width: usize::from(u16::MAX), ..options.style };
     ViewOptions { style, verbosity, ..options }
 }
 
@@ -162,26 +162,7 @@ pub(super) fn classify_event(event: &Event) -> LineKind {
         }
         Event::Replied { reply, .. } if reply.failure.is_some() => LineKind::Warning,
         Event::AgentListRead { diff: claim } if !claim.refused.is_empty() => LineKind::Warning,
-        Event::RunStarted { .. }
-        | Event::RunResumed { .. }
-        | Event::TasksRead { .. }
-        | Event::TasksWritten
-        | Event::BaselineStarted { .. }
-        | Event::IterationStarted { .. }
-        | Event::Checkpointed { .. }
-        | Event::Asked { .. }
-        | Event::Replied { .. }
-        | Event::Waiting { .. }
-        | Event::Observed { .. }
-        | Event::PlanSeen { .. }
-        | Event::AgentListRead { .. }
-        | Event::Judged { .. }
-        | Event::Landed { .. }
-        | Event::IterationEnded { .. }
-        | Event::ControlRequested { refused: None, .. }
-        | Event::Paused
-        | Event::TaskSkipped { .. }
-        | Event::RunEnded { .. } => LineKind::Ralph,
+        _ => LineKind::Ralph,
     }
 }
 
@@ -198,9 +179,6 @@ pub(super) fn classify_agent_event(event: &AgentEvent) -> LineKind {
         | AgentEvent::FileChanged { .. } => LineKind::Tool,
         AgentEvent::Result { status: ResultStatus::Failed(_), .. }
         | AgentEvent::RateLimit { .. } => LineKind::Warning,
-        AgentEvent::Session { .. }
-        | AgentEvent::Usage { .. }
-        | AgentEvent::Notice { .. }
-        | AgentEvent::Unparsed { .. } => LineKind::Ralph,
+        _ => LineKind::Ralph,
     }
 }

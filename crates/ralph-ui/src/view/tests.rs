@@ -8,19 +8,22 @@ use std::cell::Cell;
 
 use expect_test::Expect;
 use jiff::tz::TimeZone;
-use ralph_core::agent_output::{ReplyFold, Speaker, TextForm, Usage};
-use ralph_core::budget::Budget;
-use ralph_core::child::{ChildEnd, Ending, Leftovers, SoftLimit};
-use ralph_core::event::{Checkpoint, CommitId, JOURNAL_VERSION, Purpose};
-use ralph_core::failure::Failure;
-use ralph_core::gate::{Gate, GateKind, GateResult, GateStatus, Severity};
-use ralph_core::ids::{AskNumber, IterationNumber, Role, RunId};
-use ralph_core::judge::judge_iteration;
-use ralph_core::recipe::{
-    AgentChoice, AgentKind, CommitPolicy, LandingPolicy, OnFailure, PromptSource, Recipe,
-    RunLimits, Uncommitted, Work,
+use ralph_core::answers::reply_fold::ReplyFold;
+use ralph_core::run_loop::fold::{apply_event, start_state};
+use ralph_core::run_loop::judge::judge_iteration;
+use ralph_model::agent::{AgentChoice, AgentKind};
+use ralph_model::agent_output::{Speaker, TextForm, Usage};
+use ralph_model::budget::Budget;
+use ralph_model::child::{ChildEnd, Ending, Leftovers, SoftLimit};
+use ralph_model::event::{JOURNAL_VERSION, Purpose};
+use ralph_model::failure::Failure;
+use ralph_model::gate::{Gate, GateKind, GateResult, GateStatus, Severity};
+use ralph_model::ids::{AskNumber, IterationNumber, Role, RunId};
+use ralph_model::recipe::{
+    CommitPolicy, LandingPolicy, OnFailure, PromptSource, Recipe, RunLimits, Uncommitted, Work,
 };
-use ralph_core::units::{Millis, Timestamp, Tokens, UsdMicros};
+use ralph_model::units::{Millis, Timestamp, Tokens, UsdMicros};
+use ralph_model::worktree::{Checkpoint, CommitId};
 
 use super::*;
 use crate::style::tests::{pipe, terminal};
@@ -66,9 +69,9 @@ impl Course {
         let seq = self.events.len() as u64 + 1;
         let recorded = Recorded { seq, at: self.now(), ran: self.ran, event };
         match &mut self.state {
-            Some(state) => state.apply_event(&recorded).expect("the event fits"),
+            Some(state) => apply_event(state, &recorded).expect("the event fits"),
             None => {
-                self.state = Some(RunState::from_first_event(&recorded).expect("the first event"));
+                self.state = Some(start_state(&recorded).expect("the first event"));
             }
         }
         self.events.push(recorded);
@@ -230,7 +233,7 @@ fn options(
     ViewOptions {
         style: Style::choose_style(preferences, around),
         verbosity,
-        agent_stream: AgentStream::Shown,
+        shows_agent: true,
         clock: WallClock { zone: TimeZone::UTC, now: || NOW.get() },
     }
 }

@@ -5,9 +5,9 @@ use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use ralph_core::hook_state::HookState;
-use ralph_core::ids::RunId;
-use ralph_core::units::Timestamp;
+use ralph_model::hook_state::HookState;
+use ralph_model::ids::RunId;
+use ralph_model::units::Timestamp;
 use ralph_testkit::measure::time_command;
 use ralph_testkit::sealed::Sealed;
 use serde_json::{Value, json};

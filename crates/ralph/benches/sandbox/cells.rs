@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
-use ralph_core::sandbox::{Backend, GitAccess, SandboxPolicy};
 use ralph_io::process::{ProcessLimits, Spawn, StdinSource, Watch, capture_output};
 use ralph_io::sandbox::{
     DetectionContext, Launcher, ProbeResult, SandboxLauncher, SandboxPaths, SandboxedProcess,
     probe_backend,
 };
+use ralph_model::sandbox::{Backend, GitAccess, SandboxPolicy};
 use ralph_testkit::sealed::Sealed;
 
 use crate::RALPH;

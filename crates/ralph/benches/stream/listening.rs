@@ -5,14 +5,15 @@ use std::hint::black_box;
 use std::path::Path;
 
 use ralph_agents as agents;
-use ralph_core::agent_output::{AgentEvent, ReplyFold};
-use ralph_core::event::Purpose;
-use ralph_core::ids::{AskNumber, IterationNumber, Role, RunId};
+use ralph_core::answers::reply_fold::ReplyFold;
 use ralph_core::ports::AgentRequest;
-use ralph_core::recipe::{AgentChoice, AgentKind};
-use ralph_core::text::{Excerpt, Truncate};
-use ralph_core::units::Millis;
 use ralph_io::process::{OutputLine, OutputLines};
+use ralph_model::agent::{AgentChoice, AgentKind};
+use ralph_model::agent_output::AgentEvent;
+use ralph_model::event::Purpose;
+use ralph_model::ids::{AskNumber, IterationNumber, Role, RunId};
+use ralph_model::text::{Excerpt, Truncate};
+use ralph_model::units::Millis;
 
 use crate::samples::Sample;
 

@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use ralph_core::recipe::AgentKind;
+use ralph_model::agent::AgentKind;
 use serde::de::IgnoredAny;
 use serde_json::json;
 

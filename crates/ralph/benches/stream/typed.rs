@@ -10,7 +10,7 @@ use std::fmt;
 use std::hint::black_box;
 use std::marker::PhantomData;
 
-use ralph_core::recipe::AgentKind;
+use ralph_model::agent::AgentKind;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};

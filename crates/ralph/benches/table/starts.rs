@@ -5,8 +5,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use ralph_core::sandbox::Backend;
 use ralph_io::sandbox::Launcher;
+use ralph_model::sandbox::Backend;
 use ralph_testkit::measure::{Times, measure_alternating, measure_time, time_command};
 use ralph_testkit::sealed::Sealed;
 

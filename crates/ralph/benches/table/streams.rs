@@ -6,7 +6,7 @@ use std::io::Write as _;
 use std::process::Stdio;
 use std::time::Duration;
 
-use ralph_core::recipe::AgentKind;
+use ralph_model::agent::AgentKind;
 use ralph_testkit::measure::{measure_alternating, time_command};
 use ralph_testkit::sealed::Sealed;
 use serde_json::{Value, json};

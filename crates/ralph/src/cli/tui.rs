@@ -3,7 +3,6 @@
 //! Not here: what it shows.
 
 use clap::Args;
-use serde_json::json;
 
 use crate::settings::FlagSetting;
 
@@ -26,6 +25,6 @@ impl TuiArgs {
             (false, true) => ("--no-tui", false),
             (false, false) => return None,
         };
-        Some(FlagSetting { name: name.to_owned(), path: "ui.tui".to_owned(), value: json!(value) })
+        Some(FlagSetting::new(name, "ui.tui", value))
     }
 }

@@ -8,28 +8,26 @@ use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use ralph_core::event::CommitId;
-use ralph_core::outcome::ExitStatus;
 use ralph_core::ports::CommitResult;
-use ralph_core::recipe::PROGRESS;
-use ralph_core::task::TaskList;
 use ralph_io::atomic_file;
 use ralph_io::formats::TaskFile;
 use ralph_io::git::{GitRepository, GitVcs};
 use ralph_io::store::proposals;
+use ralph_model::outcome::ExitStatus;
+use ralph_model::recipe::PROGRESS;
+use ralph_model::task::TaskList;
+use ralph_model::worktree::CommitId;
 use ralph_ui::report::archive::{self, ArchivedList};
 
 use crate::cli::{ArchiveArgs, CommonArgs};
 use crate::cli_error::CliError;
-use crate::documents::{self, Documents, INIT, PRD, UNNAMED};
+use crate::documents::{self, Documents, INIT, UNNAMED};
 use crate::project::Project;
 use crate::run_context::RunContext;
-use crate::scaffold;
-use crate::screen;
 use crate::settings::types::sections::CommitSetting;
 use crate::settings::{LoadedSettings, Settings};
-use crate::task_file;
-use crate::templates::{self, Feature};
+use crate::templates::{self, Feature, PRD};
+use crate::{scaffold, screen, task_file};
 
 /// The directory of all archives.
 const ARCHIVES: &str = "ralph-archive";

@@ -4,26 +4,23 @@
 
 use std::path::Path;
 
-use ralph_core::ids::TaskId;
 use ralph_core::nearest::find_nearest;
-use ralph_core::outcome::ExitStatus;
-use ralph_core::recipe::{PlanPart, Retry};
-use ralph_core::task::{TaskList, TaskStatus};
 use ralph_io::formats::TaskFile;
+use ralph_model::ids::TaskId;
+use ralph_model::outcome::ExitStatus;
+use ralph_model::recipe::{PlanPart, Retry};
+use ralph_model::task::{TaskList, TaskStatus};
 use serde_json::{Value, json};
 
 use super::{dry_run, run, specs};
-use crate::agent_versions::{VersionSource, with_agent_versions};
-use crate::cli::{BuildArgs, CommonArgs};
+use crate::cli::{BuildArgs, CommonArgs, StartArgs};
 use crate::cli_error::CliError;
 use crate::project::Project;
-use crate::recipe;
 use crate::run_context::{FailureBranchPlan, FormerAttempt};
-use crate::screen;
 use crate::session::{self, StartOptions};
 use crate::settings::FlagSetting;
-use crate::task_file;
 use crate::workflow::WorkflowBasis;
+use crate::{recipe, screen, task_file};
 
 /// Runs the command.
 pub(crate) fn main(common: &CommonArgs, args: &BuildArgs) -> Result<ExitStatus, CliError> {
@@ -69,8 +66,7 @@ pub(crate) fn main(common: &CommonArgs, args: &BuildArgs) -> Result<ExitStatus, 
     let mut recipe = recipe::for_tasks(&loaded, place, file.list(), only.clone(), retry)?;
     project.add_locked_paths(&mut recipe, &loaded);
     if args.start.dry_run {
-        let recipe = with_agent_versions(&project, recipe, VersionSource::Cache);
-        return dry_run::main(&project, &loaded, &recipe);
+        return dry_run::main(&project, &loaded, recipe);
     }
     let has_failed = |id: &TaskId| {
         file.list().find_task(id).is_some_and(|task| task.status == TaskStatus::Failed)
@@ -78,7 +74,9 @@ pub(crate) fn main(common: &CommonArgs, args: &BuildArgs) -> Result<ExitStatus, 
     let former = only
         .filter(has_failed)
         .map(|task| FormerAttempt { task, plan: choose_failure_branch_plan(args) });
-    let options = StartOptions { former_attempt: former, ..run::read_start_options(&args.start) };
+    let StartArgs { include_dirty, set_aside, limits, .. } = &args.start;
+    let options = run::read_start_options(*include_dirty, *set_aside, limits);
+    let options = StartOptions { former_attempt: former, ..options };
     session::start_run(common, &project, &loaded, recipe, &options)
 }
 
@@ -127,7 +125,7 @@ fn read_flags(args: &BuildArgs) -> Result<Vec<FlagSetting>, CliError> {
         flags.extend(run::read_count_flag(args.count, &args.start, "build")?);
     }
     let mut set = |name: &str, path: &str, value: Value| {
-        flags.push(FlagSetting { name: name.to_owned(), path: path.to_owned(), value });
+        flags.push(FlagSetting::new(name, path, value));
     };
     if let (Some(attempts), Some(_)) = (args.count, &args.task) {
         set("N", "tasks.maxAttempts", json!(attempts));

@@ -7,13 +7,12 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
-use ralph_core::ids::RunId;
-use ralph_core::outcome::ExitStatus;
-use ralph_core::ports::VcsError;
 use ralph_io::git::{GitRepository, RunRef, RunRefKind};
 use ralph_io::process::Watch;
 use ralph_io::store::runs::{self, RunSummary};
 use ralph_io::store::{ProjectLayout, cleanup};
+use ralph_model::ids::RunId;
+use ralph_model::outcome::ExitStatus;
 use ralph_ui::size::ByteSize;
 use serde_json::{Value, json};
 
@@ -86,8 +85,10 @@ impl CleanupPlan {
         before: SystemTime,
         args: &CleanArgs,
     ) -> Result<Self, CliError> {
-        let refs =
-            repository.map(GitRepository::list_run_refs).transpose().map_err(to_git_failure)?;
+        let refs = repository
+            .map(GitRepository::list_run_refs)
+            .transpose()
+            .map_err(CliError::from_git_error)?;
         let refs = refs.unwrap_or_default();
         let mut found = Self {
             runs: Vec::new(),
@@ -122,7 +123,11 @@ impl CleanupPlan {
 
     fn remove_refs(&self, repository: &GitRepository) -> Result<(), CliError> {
         let refs: Vec<&RunRef> = self.refs.iter().collect();
-        if refs.is_empty() { Ok(()) } else { repository.remove_refs(&refs).map_err(to_git_failure) }
+        if refs.is_empty() {
+            Ok(())
+        } else {
+            repository.remove_refs(&refs).map_err(CliError::from_git_error)
+        }
     }
 
     /// Removes directories and files. Returns the failures.
@@ -229,8 +234,4 @@ fn format_count(count: usize, name: &str) -> String {
 
 fn format_stays(count: usize, name: &str) -> String {
     format!("{} {}", format_count(count, name), if count == 1 { "stays" } else { "stay" })
-}
-
-fn to_git_failure(error: VcsError) -> CliError {
-    CliError::new(ExitStatus::GitFailed, error.message)
 }

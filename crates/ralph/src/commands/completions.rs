@@ -13,17 +13,16 @@ use clap_complete::CompleteEnv;
 use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
 use clap_complete::env::Shells;
 use ralph_agents as agents;
-use ralph_core::outcome::ExitStatus;
-use ralph_core::recipe::{AgentKind, AgentOrigin};
 use ralph_io::store::runs;
+use ralph_model::agent::{AgentKind, AgentOrigin};
+use ralph_model::outcome::ExitStatus;
 
 use super::help;
 use crate::cli::{self, ColorChoice, CommonArgs, CompletionsArgs};
 use crate::cli_error::CliError;
 use crate::project::Project;
-use crate::screen;
 use crate::settings::LoadedSettings;
-use crate::task_file;
+use crate::{screen, task_file};
 
 /// The shell sets this variable to its name when it asks. No setting has this name.
 const VARIABLE: &str = "RALPH_COMPLETE";

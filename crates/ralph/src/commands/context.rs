@@ -5,31 +5,30 @@
 
 use std::path::Path;
 
-use ralph_core::context::SectionCost;
-use ralph_core::event::{Event, Recorded};
-use ralph_core::ids::{Role, RunId};
-use ralph_core::outcome::{ExitStatus, Outcome};
 use ralph_core::ports::Vcs;
-use ralph_core::recipe::{PlanPart, Recipe, Retry, Work};
-use ralph_core::run::RunState;
-use ralph_core::units::Tokens;
+use ralph_core::run_loop::fold::apply_event;
 use ralph_io::git::GitVcs;
 use ralph_io::process::Watch;
 use ralph_io::store::{ProjectLayout, journal, runs};
+use ralph_model::context::SectionCost;
+use ralph_model::event::{Event, Recorded};
+use ralph_model::ids::{Role, RunId};
+use ralph_model::outcome::{ExitStatus, Outcome};
+use ralph_model::recipe::{PlanPart, Recipe, Retry, Work};
+use ralph_model::run::RunState;
+use ralph_model::units::Tokens;
 use serde_json::{Value, json};
 
 use super::build;
 use crate::agent_versions::{VersionSource, with_agent_versions};
 use crate::cli::{CommonArgs, ContextArgs};
 use crate::cli_error::CliError;
-use crate::memory_setup;
 use crate::preview::{self, CompactionPreview, PreviewInputs, RequestPreview};
 use crate::project::Project;
 use crate::recipe::{self, PLAN_FILE};
-use crate::screen;
 use crate::settings::LoadedSettings;
-use crate::task_file;
 use crate::workflow::WorkflowBasis;
+use crate::{memory_setup, screen, task_file};
 
 /// Prints the next prompt.
 pub(crate) fn main(common: &CommonArgs, args: &ContextArgs) -> Result<ExitStatus, CliError> {
@@ -73,15 +72,14 @@ fn find_resumable_state(layout: &ProjectLayout) -> Result<Option<RunState>, CliE
         |outcome: &Option<Outcome>| outcome.as_ref().is_none_or(Outcome::is_resumable);
     let Some(last) = last.filter(|run| is_resumable(&run.outcome)) else { return Ok(None) };
     let mut state = journal::fold_journal(&layout.run_dir(&last.id).journal_path())
-        .map_err(|error| CliError::from_error(ExitStatus::BadInput, &error))?;
+        .map_err(CliError::from_input_error)?;
     // An iteration with a judgement sends no more prompts; the next one does.
     let decided = state.current.as_ref().filter(|current| current.judgement.is_some());
     if let Some(iteration) = decided.map(|current| current.number) {
         let (seq, at, ran) = (state.seq + 1, state.started, state.ran);
         let event = Event::IterationEnded { iteration };
-        state
-            .apply_event(&Recorded { seq, at, ran, event })
-            .map_err(|error| CliError::from_error(ExitStatus::BadInput, &error))?;
+        apply_event(&mut state, &Recorded { seq, at, ran, event })
+            .map_err(CliError::from_input_error)?;
     }
     Ok(Some(state))
 }

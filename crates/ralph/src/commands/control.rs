@@ -6,15 +6,16 @@ use std::io::Read as _;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ralph_core::control::{self, ControlRequest, MAX_NOTE_CHARS, Pause};
-use ralph_core::ids::RunId;
-use ralph_core::outcome::{ExitStatus, Outcome};
-use ralph_core::report::Report;
-use ralph_core::run::RunState;
+use ralph_core::reporting::report::Report;
+use ralph_core::run_loop::control::{self, MAX_NOTE_CHARS};
 use ralph_io::control as inbox;
 use ralph_io::store::layout::{ProjectLayout, RunDir};
 use ralph_io::store::tail::JournalTail;
 use ralph_io::store::{RunLock, active, runs};
+use ralph_model::control::{ControlRequest, Pause};
+use ralph_model::ids::RunId;
+use ralph_model::outcome::{ExitStatus, Outcome};
+use ralph_model::run::RunState;
 use serde::de::IgnoredAny;
 use serde_json::json;
 
@@ -129,7 +130,6 @@ enum RequestState {
     Asked,
     /// It had been asked before.
     AskedBefore,
-    /// It is done.
     Done,
     /// The run ended first.
     Ended,
@@ -319,19 +319,16 @@ pub(super) struct FollowedRun {
 impl FollowedRun {
     /// Opens the journal of a run.
     pub(super) fn open(files: &RunDir) -> Result<Self, CliError> {
-        let tail = JournalTail::open(&files.journal_path())
-            .map_err(|error| CliError::from_error(ExitStatus::BadInput, &error))?;
+        let tail = JournalTail::open(&files.journal_path()).map_err(CliError::from_input_error)?;
         Ok(Self { tail, report: Report::default() })
     }
 
     /// Reads the events written since.
     pub(super) fn read_new_events(&mut self) -> Result<(), CliError> {
-        let unreadable =
-            |error: &dyn std::error::Error| CliError::from_error(ExitStatus::BadInput, error);
         while let Some((recorded, _)) =
-            self.tail.next_event().map_err(|error| unreadable(&error))?
+            self.tail.next_event().map_err(CliError::from_input_error)?
         {
-            self.report.apply_event(&recorded).map_err(|error| unreadable(&error))?;
+            self.report.apply_event(&recorded).map_err(CliError::from_input_error)?;
         }
         Ok(())
     }

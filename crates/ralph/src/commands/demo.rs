@@ -5,23 +5,21 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use ralph_core::event::Event;
-use ralph_core::judge::Verdict;
-use ralph_core::outcome::ExitStatus;
-use ralph_core::recipe::PromptSource;
-use ralph_core::review::ReviewResult;
 use ralph_io::process::Watch;
 use ralph_io::store::{journal, runs};
+use ralph_model::event::Event;
+use ralph_model::judgement::Verdict;
+use ralph_model::outcome::ExitStatus;
+use ralph_model::recipe::PromptSource;
+use ralph_model::review::ReviewResult;
 use serde_json::json;
 
 use crate::cli::{CommonArgs, DemoArgs};
 use crate::cli_error::CliError;
-use crate::cli_error::IncompleteExit;
 use crate::project::Project;
-use crate::recipe;
 use crate::run_context::DirtyPlan;
-use crate::screen;
 use crate::session::{self, StartOptions};
+use crate::{recipe, screen};
 
 /// The initial program of the demo.
 const PROGRAM: &str = "#!/bin/sh\n# Greets everybody who is named.\n";
@@ -76,16 +74,13 @@ pub(crate) fn main(common: &CommonArgs, args: &DemoArgs) -> Result<ExitStatus, C
         &project.env,
         &Watch::new_detached(),
     )
-    .map_err(|error| {
-        CliError::new(ExitStatus::GitFailed, error.message)
-            .with_hint("the demo needs git on the PATH")
-    })?;
+    .map_err(|error| CliError::from_git_error(error).with_hint("the demo needs git on the PATH"))?;
     let loaded = project.load_settings_without_user()?;
     let recipe = recipe::for_prompt(&loaded, PromptSource::Text(PROMPT.to_owned()))?;
     screen::print_data(&format_introduction(&project.directory));
     let options = StartOptions {
         dirty: DirtyPlan::Refuse,
-        incomplete: IncompleteExit::Fails,
+        incomplete: ExitStatus::Incomplete,
         former_attempt: None,
     };
     let status = session::start_run(&common, &project, &loaded, recipe, &options)?;
@@ -223,7 +218,7 @@ fn format_report(
     }
     let log =
         ralph_io::git::scratch::read_log(&place.project, &project.env, &Watch::new_detached())
-            .map_err(|error| CliError::new(ExitStatus::GitFailed, error.message))?;
+            .map_err(CliError::from_git_error)?;
     text.push_str(&format!("\nThe history it left; what ralph committed had passed:\n{log}"));
     text.push_str("\nWith an agent of your own: ralph run -p \"...\" --agent claude\n");
     Ok(text)

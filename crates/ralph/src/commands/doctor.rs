@@ -8,13 +8,14 @@ mod isolation;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use isolation::IsolationCheckup;
 use ralph_agents::{self as agents, Login};
-use ralph_core::capability;
-use ralph_core::ids::Role;
-use ralph_core::outcome::ExitStatus;
-use ralph_core::recipe::{AgentChoice, AgentKind};
+use ralph_core::asking::capability;
 use ralph_io::clock;
 use ralph_io::process::Watch;
+use ralph_model::agent::{AgentChoice, AgentKind};
+use ralph_model::ids::Role;
+use ralph_model::outcome::ExitStatus;
 use ralph_ui::doctor_report::{self, Detail, DoctorFinding, Health};
 use ralph_ui::time::WallClock;
 use ralph_ui::view::Verbosity;
@@ -24,13 +25,11 @@ use crate::agent_versions::{VersionSource, set_agent_versions};
 use crate::call_preview::CallPreview;
 use crate::cli::{CommonArgs, DoctorArgs};
 use crate::cli_error::CliError;
-use crate::host_checks;
 use crate::project::Project;
-use crate::recipe;
 use crate::screen::{self, OutputStyle};
 use crate::settings::LoadedSettings;
 use crate::shell_quote::quote_for_shell;
-use isolation::IsolationCheckup;
+use crate::{host_checks, recipe};
 
 /// Sample prompt for the shown call.
 const SAMPLE: &str = "the prompt";
@@ -89,35 +88,25 @@ pub(crate) fn main(common: &CommonArgs, args: &DoctorArgs) -> Result<ExitStatus,
         screen::print_data(&format!("{facts:#}\n"));
     } else {
         let screen = OutputStyle::for_stdout(common, &loaded.settings.ui);
-        let clock = || WallClock::for_system(clock::now);
+        let print = |heading: &str, findings: &[DoctorFinding]| {
+            let clock = WallClock::for_system(clock::now);
+            doctor_report::print_findings(
+                heading,
+                findings,
+                &screen.style,
+                clock,
+                screen::open_stdout(),
+            );
+        };
         let mut findings: Vec<DoctorFinding> =
             examined.iter().map(|it| it.to_finding(screen.verbosity)).collect();
         if !has_agent {
             findings.insert(0, build_no_agent_finding());
         }
-        doctor_report::print_findings(
-            "Agents",
-            &findings,
-            &screen.style,
-            clock(),
-            screen::open_stdout(),
-        );
+        print("Agents", &findings);
         let findings: Vec<DoctorFinding> = machine.into_iter().map(|check| check.finding).collect();
-        doctor_report::print_findings(
-            "Machine",
-            &findings,
-            &screen.style,
-            clock(),
-            screen::open_stdout(),
-        );
-        let findings = isolation.into_findings(&project, screen.verbosity);
-        doctor_report::print_findings(
-            "Isolation",
-            &findings,
-            &screen.style,
-            clock(),
-            screen::open_stdout(),
-        );
+        print("Machine", &findings);
+        print("Isolation", &isolation.into_findings(&project, screen.verbosity));
     }
     if is_refused {
         return Ok(ExitStatus::BadInput);

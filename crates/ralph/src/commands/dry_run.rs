@@ -1,36 +1,37 @@
 //! `--dry-run`: prints what a run would do, without doing it.
 
 use ralph_agents as agents;
-use ralph_core::capability;
-use ralph_core::choose::{self, Step};
-use ralph_core::gate::{GateCheck, Severity};
-use ralph_core::ids::{Role, RunId};
-use ralph_core::outcome::ExitStatus;
+use ralph_core::asking::capability;
+use ralph_core::landing::scm;
 use ralph_core::ports::{Moment, StopRequest};
-use ralph_core::recipe::{
-    CommitPolicy, Completion, OnFailure, PromptSource, Recipe, ScmTask, Work,
-};
-use ralph_core::scm;
-use ralph_core::task::TaskList;
+use ralph_core::run_loop::choose::{self, Step};
 use ralph_io::clock;
 use ralph_io::formats::TaskFile;
 use ralph_io::store::{ProjectLayout, journal};
+use ralph_model::gate::{GateCheck, Severity};
+use ralph_model::ids::{Role, RunId};
+use ralph_model::outcome::ExitStatus;
+use ralph_model::recipe::{
+    CommitPolicy, Completion, OnFailure, PromptSource, Recipe, ScmTask, Work,
+};
+use ralph_model::task::TaskList;
 
+use crate::agent_versions::{VersionSource, with_agent_versions};
 use crate::call_preview::CallPreview;
 use crate::cli_error::CliError;
 use crate::preview::{self, PreviewInputs, RequestPreview};
 use crate::project::Project;
-use crate::screen;
 use crate::settings::LoadedSettings;
 use crate::shell_quote::quote_for_shell;
-use crate::task_file;
+use crate::{screen, task_file};
 
 /// Prints what a run would do.
 pub(crate) fn main(
     project: &Project,
     loaded: &LoadedSettings,
-    recipe: &Recipe,
+    recipe: Recipe,
 ) -> Result<ExitStatus, CliError> {
+    let recipe = &with_agent_versions(project, recipe, VersionSource::Cache);
     let list = read_list(project, recipe)?;
     let until = describe_completion(recipe, list.as_ref());
     let state = preview::build_first_state(project, recipe, list);
@@ -95,7 +96,7 @@ pub(crate) fn print_resume_step(
     run: &RunId,
 ) -> Result<ExitStatus, CliError> {
     let mut state = journal::fold_journal(&layout.run_dir(run).journal_path())
-        .map_err(|error| CliError::from_error(ExitStatus::BadInput, &error))?;
+        .map_err(CliError::from_input_error)?;
     state.control.drop_pause_and_stop();
     let moment = Moment { now: clock::now(), ran: state.ran, stop: StopRequest::Continue };
     let next = match choose::choose_next_step(&state, moment) {

@@ -3,7 +3,7 @@
 //! The topics are the pages of `docs/help`, rendered from Markdown. Not here: their text.
 
 use ralph_core::nearest::find_nearest;
-use ralph_core::outcome::ExitStatus;
+use ralph_model::outcome::ExitStatus;
 use ralph_ui::help_pages;
 
 use crate::cli::{self, CommonArgs, HelpArgs};

@@ -14,12 +14,12 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use ralph_core::context_alert::{self, LargeWindows, LeftoverDestination, WindowUsage};
-use ralph_core::session_start_hook;
-use ralph_core::units::Tokens;
+use ralph_core::hooks::context_alert::{self, LargeWindows, LeftoverDestination, WindowUsage};
+use ralph_core::hooks::session_start_hook;
 use ralph_io::hooks::notes::{ResetExtent, SessionNotebook};
 use ralph_io::hooks::transcript;
 use ralph_io::store::active::WINDOW_VARIABLE;
+use ralph_model::units::Tokens;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
@@ -54,10 +54,10 @@ pub(crate) fn answer_hook(event: &str) -> ExitCode {
 #[cfg(test)]
 pub(crate) fn fuzz_input(bytes: &[u8]) {
     let _ = HookInput::parse(bytes);
-    let active = ralph_core::hook_state::HookState::new(
-        ralph_core::ids::RunId("20261114-231500-k3f9".to_owned()),
+    let active = ralph_model::hook_state::HookState::new(
+        ralph_model::ids::RunId("20261114-231500-k3f9".to_owned()),
         1,
-        ralph_core::units::Timestamp(1),
+        ralph_model::units::Timestamp(1),
     );
     let text = serde_json::to_string(&active).expect("it is JSON");
     let active = serde_json::from_str(&text).expect("it reads back");

@@ -16,11 +16,13 @@ mod wizard;
 
 use std::path::Path;
 
-use ralph_core::outcome::ExitStatus;
-use ralph_core::project_detection::ProjectCheck;
+use draft::{SettingsDraft, format_gate};
+use ralph_core::project::detection::ProjectCheck;
 use ralph_io::process::Watch;
+use ralph_model::outcome::ExitStatus;
 use ralph_ui::sanitize::sanitize_text;
 use serde_json::json;
+use steps::{FilePreview, InitSteps, StepResults};
 
 use crate::cli::{CommonArgs, InitArgs, WorkflowChoice};
 use crate::cli_error::CliError;
@@ -28,11 +30,10 @@ use crate::detect::{self, InstalledAgent};
 use crate::project::Project;
 use crate::scaffold::Existing;
 use crate::screen;
-use crate::settings::{self, LoadedSettings, types::sections::WorkflowSetting};
+use crate::settings::types::sections::WorkflowSetting;
+use crate::settings::{self, LoadedSettings};
 use crate::templates::Feature;
 use crate::workflow::WorkflowBasis;
-use draft::{SettingsDraft, format_gate};
-use steps::{FilePreview, InitSteps, StepResults};
 
 const SETTINGS: &str = ".ralph/settings.json";
 const LOCAL: &str = ".ralph/settings.local.json";

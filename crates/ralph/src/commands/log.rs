@@ -1,32 +1,32 @@
 //! `ralph log`: shows the journal of a run as lines or JSON, or the agent's own stream.
 
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
-use std::thread;
 use std::time::Duration;
+use std::{fs, io, thread};
 
 use jiff::tz::TimeZone;
-use ralph_core::control::ControlRequest;
-use ralph_core::event::{Event, Recorded};
-use ralph_core::ids::{RunId, TaskId};
-use ralph_core::outcome::ExitStatus;
 use ralph_core::plain::Plain;
 use ralph_core::ports::Ui as _;
-use ralph_core::run::RunState;
-use ralph_core::units::Timestamp;
+use ralph_core::run_loop::fold::{apply_event, start_state};
 use ralph_io::clock;
 use ralph_io::store::raw::RawReader;
 use ralph_io::store::tail::JournalTail;
 use ralph_io::store::{RunLock, runs};
+use ralph_model::control::ControlRequest;
+use ralph_model::event::{Event, Recorded};
+use ralph_model::ids::{RunId, TaskId};
+use ralph_model::outcome::ExitStatus;
+use ralph_model::run::RunState;
+use ralph_model::units::Timestamp;
 use ralph_ui::sanitize::sanitize_text;
 use ralph_ui::time::WallClock;
-use ralph_ui::view::{AgentStream, TerminalView, ViewOptions};
+use ralph_ui::tui::ReplaySource;
+use ralph_ui::view::{TerminalView, ViewOptions};
 
 use crate::cli::{CommonArgs, LogArgs};
 use crate::cli_error::CliError;
 use crate::project::Project;
-use crate::recording::{self, Follow};
+use crate::recording;
 use crate::screen::{self, OutputStyle};
 
 /// Poll interval; users do not notice a shorter delay.
@@ -47,23 +47,22 @@ pub(crate) fn main(common: &CommonArgs, args: &LogArgs) -> Result<ExitStatus, Cl
     let options = ViewOptions {
         style: screen.style,
         verbosity: screen.verbosity,
-        agent_stream: AgentStream::Hidden,
+        shows_agent: false,
         clock: WallClock::for_system(clock::now),
     };
     if args.tui {
-        let follow = if args.follow { Follow::Yes } else { Follow::No };
-        return recording::show_run(&layout, &run, project.env.clone(), options, follow);
+        let is_live = args.follow && RunLock::find_holder(layout.state()).is_some();
+        let source = if is_live { ReplaySource::Live } else { ReplaySource::Record };
+        return recording::show_run(&layout, &run, project.env.clone(), options, source);
     }
     let mut view = TerminalView::new(screen::open_stdout(), options);
-    let unreadable =
-        |error: &dyn std::error::Error| CliError::from_error(ExitStatus::BadInput, error);
-    let mut tail = JournalTail::open(&files.journal_path()).map_err(|error| unreadable(&error))?;
+    let mut tail = JournalTail::open(&files.journal_path()).map_err(CliError::from_input_error)?;
     let mut state: Option<RunState> = None;
     let mut is_read = true;
     loop {
         // Checked before the journal: events written in between are seen in the next round.
         let is_active = RunLock::find_holder(layout.state()).is_some();
-        while let Some((recorded, text)) = tail.next_event().map_err(|error| unreadable(&error))? {
+        while let Some((recorded, text)) = tail.next_event().map_err(CliError::from_input_error)? {
             // A journal that does not fold can still be printed.
             if args.json && !filter.needs_place() {
                 if filter.shows(&recorded, None) {
@@ -73,10 +72,10 @@ pub(crate) fn main(common: &CommonArgs, args: &LogArgs) -> Result<ExitStatus, Cl
             }
             let before = state.as_ref().and_then(EventPlace::from_state);
             let now = match state.take() {
-                None => RunState::from_first_event(&recorded),
-                Some(mut state) => state.apply_event(&recorded).map(|()| state),
+                None => start_state(&recorded),
+                Some(mut state) => apply_event(&mut state, &recorded).map(|()| state),
             }
-            .map_err(|error| unreadable(&error))?;
+            .map_err(CliError::from_input_error)?;
             if filter.shows(&recorded, EventPlace::from_state(&now).or(before).as_ref()) {
                 if args.json {
                     is_read &= screen::try_print_data(&format!("{text}\n")).is_ok();

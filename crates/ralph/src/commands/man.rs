@@ -2,13 +2,12 @@
 //!
 //! Not here: the texts.
 
-use std::fs;
-use std::io;
 use std::path::Path;
+use std::{fs, io};
 
 use clap::Command;
 use clap_mangen::Man;
-use ralph_core::outcome::ExitStatus;
+use ralph_model::outcome::ExitStatus;
 
 use crate::cli::{self, CommonArgs, ManArgs};
 use crate::cli_error::CliError;

@@ -11,10 +11,10 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use ralph_core::outcome::ExitStatus;
 use ralph_io::mask::Masker;
 use ralph_io::store::graph::{GraphFile, GraphNotice};
 use ralph_io::store::layout::PROJECT_DIRECTORY;
+use ralph_model::outcome::ExitStatus;
 use rmcp::ServiceExt as _;
 use rmcp::service::{QuitReason, ServerInitializeError};
 use rmcp::transport::async_rw::AsyncRwTransport;

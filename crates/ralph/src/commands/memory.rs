@@ -6,10 +6,10 @@ use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use ralph_core::graph::{Graph, GraphSelection};
-use ralph_core::outcome::ExitStatus;
+use ralph_core::memory::graph::{Graph, GraphSelection};
 use ralph_io::atomic_file;
 use ralph_io::store::graph::GraphFile;
+use ralph_model::outcome::ExitStatus;
 use ralph_ui::graph as view;
 
 use super::mcp;
@@ -24,13 +24,12 @@ use crate::settings::types::sections::UiSettings;
 pub(crate) fn main(common: &CommonArgs, args: &MemoryArgs) -> Result<ExitStatus, CliError> {
     let project = Project::open(common)?;
     let path = mcp::find_graph_path(&project.directory, args.file.as_deref())
-        .map_err(|error| CliError::from_error(ExitStatus::BadInput, &error))?;
+        .map_err(CliError::from_input_error)?;
     let mut file = GraphFile::new(&path);
     let read = file.read_graph().map(|_| ());
     mcp::print_notices(file.take_notices());
-    read.map_err(|error| CliError::from_error(ExitStatus::BadInput, &error))?;
-    let graph =
-        file.read_graph().map_err(|error| CliError::from_error(ExitStatus::BadInput, &error))?;
+    read.map_err(CliError::from_input_error)?;
+    let graph = file.read_graph().map_err(CliError::from_input_error)?;
     let show = |selection: &GraphSelection<'_>, nothing: &str| {
         let style = OutputStyle::for_stdout(common, &UiSettings::default()).style;
         screen::print_data(&view::format_list(selection, nothing, &style));

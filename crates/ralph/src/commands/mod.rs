@@ -39,16 +39,14 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 use clap::error::ErrorKind;
-use ralph_core::outcome::ExitStatus;
 use ralph_io::sandbox::{SETUP_ERROR_PREFIX, SETUP_FAILED_CODE};
+use ralph_model::outcome::ExitStatus;
 
 use crate::cli::memory::McpServerChoice;
 use crate::cli::{self, Cli, CliCommand, WELCOME};
-use crate::cli_error::CliError;
 use crate::screen::{self, OutputStyle};
 
 /// Runs the command of the command line.
-#[expect(clippy::too_many_lines, reason = "one match over every command")]
 pub(crate) fn run_command_line(arguments: Vec<OsString>) -> ExitCode {
     // A hook runs after every tool call of a session; parsing the command line with clap would
     // take longer than the hook itself.
@@ -77,91 +75,61 @@ pub(crate) fn run_command_line(arguments: Vec<OsString>) -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return print_clap_error(&cli::with_complete_help(error)),
     };
-    match cli.command {
-        None => {
-            screen::print_data(WELCOME);
-            ExitCode::SUCCESS
-        }
-        Some(CliCommand::Warden { run }) => ralph_io::process::warden::run_warden(&run),
-        Some(CliCommand::Sim { scenario }) => run_scripted_agent(&scenario),
-        Some(CliCommand::Connect { host, port }) => {
-            to_exit_code(&cli.common, network::connect_through_proxy(&host, port))
-        }
-        Some(CliCommand::Archive(args)) => {
-            to_exit_code(&cli.common, archive::main(&cli.common, &args))
-        }
-        Some(CliCommand::Clean(args)) => to_exit_code(&cli.common, clean::main(&cli.common, &args)),
-        Some(CliCommand::Help(args)) => to_exit_code(&cli.common, help::main(&cli.common, &args)),
-        Some(CliCommand::Completions(args)) => to_exit_code(&cli.common, completions::main(&args)),
-        Some(CliCommand::Man(args)) => to_exit_code(&cli.common, man::main(&cli.common, &args)),
-        Some(CliCommand::Init(args)) => to_exit_code(&cli.common, init::main(&cli.common, &args)),
-        Some(CliCommand::Plan(args)) => to_exit_code(&cli.common, plan::main(&cli.common, &args)),
-        Some(CliCommand::Prompt(args)) => {
-            to_exit_code(&cli.common, prompt::main(&cli.common, &args))
-        }
-        Some(CliCommand::Memory(args)) => {
-            to_exit_code(&cli.common, memory::main(&cli.common, &args))
-        }
-        Some(CliCommand::Mcp(args)) => match args.server {
+    let Some(command) = cli.command else {
+        screen::print_data(WELCOME);
+        return ExitCode::SUCCESS;
+    };
+    let common = &cli.common;
+    let result = match command {
+        CliCommand::Warden { run } => return ralph_io::process::warden::run_warden(&run),
+        CliCommand::Sim { scenario } => return run_scripted_agent(&scenario),
+        CliCommand::Mcp(args) => match args.server {
             McpServerChoice::Memory { file } => {
-                mcp::serve_memory(cli.common.directory(), file.as_deref())
+                return mcp::serve_memory(common.directory(), file.as_deref());
             }
         },
-        Some(CliCommand::Hook(args)) if args.event == "explain" => {
-            to_exit_code(&cli.common, hook::explain::explain_command(&cli.common, &args))
-        }
-        Some(CliCommand::Hook(args)) => hook::answer_hook(&args.event),
-        Some(CliCommand::Run(args)) => to_exit_code(&cli.common, run::main(&cli.common, &args)),
-        Some(CliCommand::Build(args)) => to_exit_code(&cli.common, build::main(&cli.common, &args)),
-        Some(CliCommand::Pause(args)) => {
-            to_exit_code(&cli.common, control::pause_run(&cli.common, &args))
-        }
-        Some(CliCommand::Go(args)) => {
-            to_exit_code(&cli.common, control::continue_run(&cli.common, &args))
-        }
-        Some(CliCommand::Stop(args)) => {
-            to_exit_code(&cli.common, control::stop_run(&cli.common, &args))
-        }
-        Some(CliCommand::Skip(args)) => {
-            to_exit_code(&cli.common, control::skip_task(&cli.common, &args))
-        }
-        Some(CliCommand::Note(args)) => {
-            to_exit_code(&cli.common, control::leave_note(&cli.common, &args))
-        }
-        Some(CliCommand::Resume(args)) => {
-            to_exit_code(&cli.common, resume::main(&cli.common, &args))
-        }
-        Some(CliCommand::Status(args)) => {
-            to_exit_code(&cli.common, status::main(&cli.common, &args))
-        }
-        Some(CliCommand::Log(args)) => to_exit_code(&cli.common, log::main(&cli.common, &args)),
-        Some(CliCommand::Report(args)) => {
-            to_exit_code(&cli.common, report::main(&cli.common, &args))
-        }
-        Some(CliCommand::Serve(args)) => to_exit_code(&cli.common, serve::main(&cli.common, &args)),
-        Some(CliCommand::Context(args)) => {
-            to_exit_code(&cli.common, context::main(&cli.common, &args))
-        }
-        Some(CliCommand::Tasks(args)) => to_exit_code(&cli.common, tasks::main(&cli.common, &args)),
-        Some(CliCommand::Trust(args)) => to_exit_code(&cli.common, trust::main(&cli.common, &args)),
-        Some(CliCommand::Plugin(args)) => {
-            to_exit_code(&cli.common, plugin::main(&cli.common, &args))
-        }
-        Some(CliCommand::Sandbox(args)) => match sandbox::main(&cli.common, &args) {
-            Ok(code) => code,
-            Err(complaint) => to_exit_code(&cli.common, Err(complaint)),
+        CliCommand::Hook(args) if args.event != "explain" => return hook::answer_hook(&args.event),
+        CliCommand::Sandbox(args) => match sandbox::main(common, &args) {
+            Ok(code) => return code,
+            Err(complaint) => Err(complaint),
         },
-        Some(CliCommand::Notify(args)) => {
-            to_exit_code(&cli.common, notify::main(&cli.common, &args))
-        }
-        Some(CliCommand::Otel(args)) => {
-            to_exit_code(&cli.common, otel::export_run(&cli.common, &args))
-        }
-        Some(CliCommand::Doctor(args)) => {
-            to_exit_code(&cli.common, doctor::main(&cli.common, &args))
-        }
-        Some(CliCommand::Demo(args)) => to_exit_code(&cli.common, demo::main(&cli.common, &args)),
-    }
+        CliCommand::Archive(args) => archive::main(common, &args),
+        CliCommand::Build(args) => build::main(common, &args),
+        CliCommand::Clean(args) => clean::main(common, &args),
+        CliCommand::Completions(args) => completions::main(&args),
+        CliCommand::Connect { host, port } => network::connect_through_proxy(&host, port),
+        CliCommand::Context(args) => context::main(common, &args),
+        CliCommand::Demo(args) => demo::main(common, &args),
+        CliCommand::Doctor(args) => doctor::main(common, &args),
+        CliCommand::Go(args) => control::continue_run(common, &args),
+        CliCommand::Help(args) => help::main(common, &args),
+        CliCommand::Hook(args) => hook::explain::explain_command(common, &args),
+        CliCommand::Init(args) => init::main(common, &args),
+        CliCommand::Log(args) => log::main(common, &args),
+        CliCommand::Man(args) => man::main(common, &args),
+        CliCommand::Memory(args) => memory::main(common, &args),
+        CliCommand::Note(args) => control::leave_note(common, &args),
+        CliCommand::Notify(args) => notify::main(common, &args),
+        CliCommand::Otel(args) => otel::export_run(common, &args),
+        CliCommand::Pause(args) => control::pause_run(common, &args),
+        CliCommand::Plan(args) => plan::main(common, &args),
+        CliCommand::Plugin(args) => plugin::main(common, &args),
+        CliCommand::Prompt(args) => prompt::main(common, &args),
+        CliCommand::Report(args) => report::main(common, &args),
+        CliCommand::Resume(args) => resume::main(common, &args),
+        CliCommand::Run(args) => run::main(common, &args),
+        CliCommand::Serve(args) => serve::main(common, &args),
+        CliCommand::Skip(args) => control::skip_task(common, &args),
+        CliCommand::Status(args) => status::main(common, &args),
+        CliCommand::Stop(args) => control::stop_run(common, &args),
+        CliCommand::Tasks(args) => tasks::main(common, &args),
+        CliCommand::Trust(args) => trust::main(common, &args),
+    };
+    let status = result.unwrap_or_else(|complaint| {
+        OutputStyle::without_settings(common).print_error(&complaint);
+        complaint.status
+    });
+    status.code().into()
 }
 
 /// Runs the scripted agent.
@@ -180,15 +148,4 @@ fn print_clap_error(error: &clap::Error) -> ExitCode {
     } else {
         ExitStatus::BadInput.code().into()
     }
-}
-
-fn to_exit_code(common: &crate::cli::CommonArgs, result: Result<ExitStatus, CliError>) -> ExitCode {
-    let status = match result {
-        Ok(status) => status,
-        Err(complaint) => {
-            OutputStyle::without_settings(common).print_error(&complaint);
-            complaint.status
-        }
-    };
-    status.code().into()
 }

@@ -2,8 +2,8 @@
 //!
 //! Not here: the proxy itself, which runs outside, in the process of the run.
 
-use ralph_core::outcome::ExitStatus;
 use ralph_io::sandbox::proxy::connect;
+use ralph_model::outcome::ExitStatus;
 
 use crate::cli_error::CliError;
 

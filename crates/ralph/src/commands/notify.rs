@@ -4,12 +4,12 @@
 
 use std::thread;
 
-use ralph_core::notification::build_test_notification;
-use ralph_core::outcome::ExitStatus;
+use ralph_core::reporting::notification::build_test_notification;
 use ralph_io::clock;
 use ralph_io::http::PauseEnd;
 use ralph_io::notify::NotifyChannel;
 use ralph_io::process::Watch;
+use ralph_model::outcome::ExitStatus;
 use ralph_ui::writer::NonBlocking;
 use serde_json::{Value, json};
 

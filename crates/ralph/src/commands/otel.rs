@@ -1,9 +1,9 @@
 //! `ralph otel export`: sends a run to a collector, after it is over.
 //!
-//! Not here: what is sent (`ralph_core::telemetry`).
+//! Not here: what is sent (`ralph_core::reporting::telemetry`).
 
-use ralph_core::outcome::ExitStatus;
 use ralph_io::telemetry::Shipment;
+use ralph_model::outcome::ExitStatus;
 
 use super::log;
 use crate::cli::CommonArgs;

@@ -7,15 +7,15 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use ralph_core::control::Pause;
-use ralph_core::event::TreeId;
-use ralph_core::ids::RunId;
-use ralph_core::report::{Report, Summary};
+use ralph_core::reporting::report::{Report, Summary};
 use ralph_io::clock;
 use ralph_io::git::GitRepository;
 use ralph_io::mask::Masker;
 use ralph_io::process::Watch;
 use ralph_io::store::{RunLock, active};
+use ralph_model::control::Pause;
+use ralph_model::ids::RunId;
+use ralph_model::worktree::TreeId;
 use ralph_ui::html::{self, PageInput, PagePart, RunActivity};
 use ralph_ui::time::WallClock;
 use serde::de::IgnoredAny;
@@ -29,35 +29,22 @@ const DIFF_CHARS: usize = 20_000;
 /// Diffs cached while a page is followed: more than one page shows.
 const MAX_CACHED_DIFFS: usize = 64;
 
-/// Whether a run is active.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum RunLiveness {
-    Active,
-    Over,
-}
-
-impl RunLiveness {
-    /// Checks the lock of a state directory, and which run holds it.
-    pub(super) fn check(state: &Path, run: &RunId, report: &Report) -> Self {
-        let has_ended = report.state().is_none_or(|state| state.outcome.is_some());
-        if has_ended || RunLock::find_holder(state).is_none() {
-            return Self::Over;
-        }
-        let holder = active::read_active::<IgnoredAny>(&state.join("active.json")).ok();
-        let is_this = match holder {
-            Some(active) => active.run == *run,
-            // Before the first call the file does not exist; the active run is the newest one then.
-            None => find_newest_run(state).is_none_or(|newest| newest <= run.0),
-        };
-        if is_this { Self::Active } else { Self::Over }
+/// Returns whether a run is active, by the lock of its state directory and which run holds it.
+pub(super) fn find_activity(state: &Path, run: &RunId, report: &Report) -> RunActivity {
+    let has_ended = report.state().is_none_or(|state| state.outcome.is_some());
+    if has_ended || RunLock::find_holder(state).is_none() {
+        return RunActivity::Ended;
     }
-
-    fn to_run_status(self, report: &Report) -> RunActivity {
-        match (self, find_pause_state(report)) {
-            (Self::Active, Pause::No | Pause::Asked { .. }) => RunActivity::Active,
-            (Self::Active, Pause::Since { .. }) => RunActivity::Paused,
-            (Self::Over, _) => RunActivity::Ended,
-        }
+    let holder = active::read_active::<IgnoredAny>(&state.join("active.json")).ok();
+    let is_this = match holder {
+        Some(active) => active.run == *run,
+        // Before the first call the file does not exist; the active run is the newest one then.
+        None => find_newest_run(state).is_none_or(|newest| newest <= run.0),
+    };
+    match find_pause_state(report) {
+        _ if !is_this => RunActivity::Ended,
+        Pause::No | Pause::Asked { .. } => RunActivity::Active,
+        Pause::Since { .. } => RunActivity::Paused,
     }
 }
 
@@ -120,7 +107,7 @@ pub(super) fn build_parts(
     report: &Report,
     summary: &Summary,
     project: &Path,
-    look: RunLiveness,
+    activity: RunActivity,
     diffs: &mut AttemptDiffs,
 ) -> Vec<PagePart> {
     let clock = WallClock::for_system(clock::now);
@@ -128,7 +115,7 @@ pub(super) fn build_parts(
         summary,
         timeline: report.timeline(),
         project: &format_project_name(project),
-        status: look.to_run_status(report),
+        status: activity,
         clock: &clock,
         diff: &mut |from, to| diffs.find_diff(from, to),
     })
@@ -139,10 +126,10 @@ pub(super) fn build_document(
     report: &Report,
     summary: &Summary,
     project: &Path,
-    look: RunLiveness,
+    activity: RunActivity,
     diffs: &mut AttemptDiffs,
 ) -> String {
-    let parts = build_parts(report, summary, project, look, diffs);
+    let parts = build_parts(report, summary, project, activity, diffs);
     html::render_document(&format_title(summary, project), &parts)
 }
 

@@ -6,28 +6,24 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use ralph_core::outcome::ExitStatus;
-use ralph_core::recipe::PlanPart;
+use ralph_core::tasks::validation::find_begun_tasks;
 use ralph_io::clock;
 use ralph_io::formats::TaskFile;
 use ralph_io::store::layout::PROJECT_DIRECTORY;
+use ralph_model::outcome::ExitStatus;
+use ralph_model::recipe::PlanPart;
 
-use super::{dry_run, run, specs};
-use crate::agent_versions::{VersionSource, with_agent_versions};
+use super::{run, specs};
 use crate::cli::{CommonArgs, PlanArgs};
 use crate::cli_error::CliError;
-use crate::cli_error::to_layout_error;
-use crate::detect;
-use crate::documents::{Documents, INIT, PRD};
-use crate::project::Project;
-use crate::recipe;
+use crate::documents::{Documents, INIT};
+use crate::project::{Project, find_own_executable};
 use crate::scaffold::{self, Existing};
-use crate::screen;
-use crate::session;
 use crate::settings::LoadedSettings;
 use crate::shell_quote::quote_for_shell;
-use crate::task_file;
+use crate::templates::PRD;
 use crate::workflow::WorkflowBasis;
+use crate::{detect, recipe, screen, task_file};
 
 /// Runs the command.
 pub(crate) fn main(common: &CommonArgs, args: &PlanArgs) -> Result<ExitStatus, CliError> {
@@ -59,14 +55,10 @@ pub(crate) fn main(common: &CommonArgs, args: &PlanArgs) -> Result<ExitStatus, C
     let values = collect_prompt_values(&project, &documents, known.as_ref());
     let recipe =
         recipe::for_plan(&loaded, values, &documents.tasks, build_validation_command(&documents)?)?;
-    if args.start.dry_run {
-        let recipe = with_agent_versions(&project, recipe, VersionSource::Cache);
-        return dry_run::main(&project, &loaded, &recipe);
-    }
-    if let Some(ExistingList::Begun { text }) = &known {
+    if let (Some(ExistingList::Begun { text }), false) = (&known, args.start.dry_run) {
         back_up_list(&project, &loaded, text)?;
     }
-    session::start_run(common, &project, &loaded, recipe, &run::read_start_options(&args.start))
+    run::start_or_preview(common, &project, &loaded, recipe, &args.start)
 }
 
 /// An existing task file.
@@ -90,7 +82,7 @@ fn read_existing_list(
     }
     let read = TaskFile::read(&place);
     let complaint = match read {
-        Ok(file) if file.list().find_begun_tasks().is_empty() => {
+        Ok(file) if find_begun_tasks(file.list()).is_empty() => {
             return Ok(Some(ExistingList::Untouched(Box::new(file))));
         }
         Ok(file) => {
@@ -119,7 +111,7 @@ fn read_existing_list(
 /// Saves a backup of a list that is planned again.
 fn back_up_list(project: &Project, loaded: &LoadedSettings, text: &str) -> Result<(), CliError> {
     let layout = project.find_layout(loaded)?;
-    layout.prepare_project().map_err(|error| to_layout_error(&error))?;
+    layout.prepare_project().map_err(CliError::from_input_error)?;
     let name = format!("{PROJECT_DIRECTORY}/tasks-{}.json.bak", clock::now().to_stamp());
     scaffold::write_file(&project.directory.join(&name), text, Existing::BackUp)?;
     screen::print_line(&format!("The list with what was done is kept as {name}."));
@@ -155,12 +147,7 @@ fn collect_prompt_values(
 
 /// Returns the command that validates the list: this program.
 fn build_validation_command(documents: &Documents) -> Result<String, CliError> {
-    let program = std::env::current_exe().map_err(|error| {
-        CliError::new(
-            ExitStatus::Incomplete,
-            format!("cannot find ralph's own executable: {error}"),
-        )
-    })?;
+    let program = find_own_executable()?;
     let arguments = [
         &program.to_string_lossy(),
         "tasks",

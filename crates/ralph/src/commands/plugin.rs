@@ -6,21 +6,19 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ralph_agents::claude_plugins::{self, MARKETPLACE, PluginScope};
-use ralph_core::child::NotStarted;
-use ralph_core::ids::Role;
-use ralph_core::outcome::ExitStatus;
 use ralph_io::process::{ProcessLimits, Spawn, StdinSource, Watch, capture_output};
-use ralph_io::store::embedded::EnsureResult;
+use ralph_model::child::NotStarted;
+use ralph_model::ids::Role;
+use ralph_model::outcome::ExitStatus;
 use serde_json::{Value, json};
 
 use crate::cli::{CommonArgs, PluginArgs, PluginCommand, PluginInstallArgs};
 use crate::cli_error::CliError;
 use crate::plugin::{self, check};
 use crate::project::Project;
-use crate::recipe;
-use crate::screen;
 use crate::settings::LoadedSettings;
 use crate::shell_quote::quote_for_shell;
+use crate::{recipe, screen};
 
 /// `claude` answers within seconds, unless it waits for the network.
 const CLAUDE_TIMEOUT: Duration = Duration::from_secs(120);
@@ -63,8 +61,8 @@ fn print_path(
 ) -> Result<ExitStatus, CliError> {
     let plugin = plugin::for_runs(&project.find_state_root(loaded)?);
     let place = plugin.path();
-    let ensured = plugin.ensure_intact().map_err(|error| to_unwritable_error(place, &error))?;
-    let facts = json!({ "version": 1, "path": place, "written": ensured == EnsureResult::Written });
+    let is_new = plugin.ensure_intact().map_err(|error| to_unwritable_error(place, &error))?;
+    let facts = json!({ "version": 1, "path": place, "written": is_new });
     print_result(json, &facts, &place.display().to_string());
     Ok(ExitStatus::Complete)
 }
@@ -89,8 +87,7 @@ fn install_plugin(
     if found.is_ok() && claude.find_marketplace(place)? == RegisteredMarketplace::Older {
         steps.push(claude_plugins::build_update_args(scope));
     }
-    let ensured =
-        marketplace.ensure_intact().map_err(|error| to_unwritable_error(place, &error))?;
+    let is_new = marketplace.ensure_intact().map_err(|error| to_unwritable_error(place, &error))?;
     let outputs = match &found {
         Ok(_) => {
             steps.iter().map(|words| claude.run_or_fail(words)).collect::<Result<Vec<_>, _>>()?
@@ -99,10 +96,8 @@ fn install_plugin(
     };
     let commands: Vec<String> =
         steps.iter().map(|words| claude.format_command_line(words)).collect();
-    let written = match ensured {
-        EnsureResult::Written => "The plugin was written to",
-        EnsureResult::Found => "The plugin was there already, in",
-    };
+    let written =
+        if is_new { "The plugin was written to" } else { "The plugin was there already, in" };
     let mut text = format!("{written} {shown}");
     let title = match &found {
         Ok(_) => "It was registered with Claude Code:".to_owned(),
@@ -121,7 +116,7 @@ fn install_plugin(
     let facts = json!({
         "version": 1,
         "path": place,
-        "written": ensured == EnsureResult::Written,
+        "written": is_new,
         "scope": scope.name(),
         "installed": found.is_ok(),
         "commands": commands,
@@ -182,9 +177,7 @@ fn validate_plugin(
 /// What Claude Code has registered as ralph's marketplace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum RegisteredMarketplace {
-    /// Nothing.
     Nothing,
-    /// This copy.
     This,
     /// The copy of another version of ralph.
     Older,

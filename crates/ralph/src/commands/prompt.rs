@@ -1,17 +1,14 @@
 //! `ralph prompt`: loops a template file of the user's until the agent gives the signal that is
 //! named in it.
 
-use ralph_core::outcome::ExitStatus;
-use ralph_core::prompt::run::has_signal;
+use ralph_core::asking::prompt::run::has_signal;
+use ralph_model::outcome::ExitStatus;
 
-use super::{dry_run, run};
-use crate::agent_versions::{VersionSource, with_agent_versions};
+use super::run;
 use crate::cli::{CommonArgs, PromptArgs};
 use crate::cli_error::CliError;
-use crate::preview;
 use crate::project::Project;
-use crate::recipe;
-use crate::session;
+use crate::{preview, recipe};
 
 /// Runs the command.
 pub(crate) fn main(common: &CommonArgs, args: &PromptArgs) -> Result<ExitStatus, CliError> {
@@ -34,9 +31,5 @@ pub(crate) fn main(common: &CommonArgs, args: &PromptArgs) -> Result<ExitStatus,
         .with_hint("`completionResponse` in the settings names another word"));
     }
     project.add_locked_paths_for_prompt(&mut recipe, &loaded);
-    if args.start.dry_run {
-        let recipe = with_agent_versions(&project, recipe, VersionSource::Cache);
-        return dry_run::main(&project, &loaded, &recipe);
-    }
-    session::start_run(common, &project, &loaded, recipe, &run::read_start_options(&args.start))
+    run::start_or_preview(common, &project, &loaded, recipe, &args.start)
 }

@@ -1,18 +1,18 @@
 //! `ralph report`: prints the report of a run as Markdown, JSON, or a page.
 //!
-//! Not here: what it counts (`ralph_core::report`) and how the page looks (`ralph_ui::report`).
+//! Not here: what it counts (`ralph_core::reporting::report`) and how the page looks (`ralph_ui::report`).
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use ralph_core::outcome::ExitStatus;
-use ralph_core::report::{Report, Summary};
+use ralph_core::reporting::report::{Report, Summary};
 use ralph_io::atomic_file;
 use ralph_io::store::journal;
+use ralph_model::outcome::ExitStatus;
 
-use super::pages::{AttemptDiffs, RunLiveness};
-use super::{log, pages};
+use super::log;
+use super::pages::{self, AttemptDiffs};
 use crate::cli::{CommonArgs, ReportArgs};
 use crate::cli_error::CliError;
 use crate::project::Project;
@@ -27,12 +27,12 @@ pub(crate) fn main(common: &CommonArgs, args: &ReportArgs) -> Result<ExitStatus,
     let (report, summary) = read_report(&layout.run_dir(&run).journal_path())?;
     if let Some(path) = &args.html {
         let mut diffs = AttemptDiffs::for_run(&project, &report);
-        let look = RunLiveness::check(layout.state(), &run, &report);
-        let page = pages::build_document(&report, &summary, &project.directory, look, &mut diffs);
+        let activity = pages::find_activity(layout.state(), &run, &report);
+        let page =
+            pages::build_document(&report, &summary, &project.directory, activity, &mut diffs);
         write_page(common, &project, path, &page)?;
     } else if args.json {
-        let text = serde_json::to_string_pretty(&summary)
-            .map_err(|error| CliError::from_error(ExitStatus::BadInput, &error))?;
+        let text = serde_json::to_string_pretty(&summary).map_err(CliError::from_input_error)?;
         screen::print_data(&format!("{text}\n"));
     } else {
         screen::print_data(&ralph_ui::report::render_report(&summary));
@@ -67,12 +67,10 @@ fn write_page(
 
 /// Reads the report and the summary of a journal, also of one that is still being written.
 pub(super) fn read_report(path: &Path) -> Result<(Report, Summary), CliError> {
-    let unreadable =
-        |error: &dyn std::error::Error| CliError::from_error(ExitStatus::BadInput, error);
     let mut report = Report::default();
-    for recorded in journal::open_for_reading(path).map_err(|error| unreadable(&error))? {
-        let recorded = recorded.map_err(|error| unreadable(&error))?;
-        report.apply_event(&recorded).map_err(|error| unreadable(&error))?;
+    for recorded in journal::open_for_reading(path).map_err(CliError::from_input_error)? {
+        let recorded = recorded.map_err(CliError::from_input_error)?;
+        report.apply_event(&recorded).map_err(CliError::from_input_error)?;
     }
     let summary = report.summary().ok_or_else(|| {
         CliError::for_input(format!("`{}` is empty: the run has not begun", path.display()))

@@ -2,23 +2,21 @@
 
 use std::path::Path;
 
-use ralph_core::ids::RunId;
-use ralph_core::outcome::{ExitStatus, Outcome};
-use ralph_core::recipe::{AgentChoice, Recipe};
-use ralph_core::units::{Tokens, UsdMicros};
 use ralph_io::store::layout::list_projects;
 use ralph_io::store::runs::{self, RunSummary};
+use ralph_model::agent::AgentChoice;
+use ralph_model::ids::RunId;
+use ralph_model::outcome::{ExitStatus, Outcome};
+use ralph_model::recipe::Recipe;
+use ralph_model::units::{Tokens, UsdMicros};
 
-use super::control;
-use super::dry_run;
-use super::run::read_limit_flags;
+use super::run::{read_limit_flags, read_start_options};
+use super::{control, dry_run};
 use crate::cli::{CommonArgs, LimitArgs, ResumeArgs};
 use crate::cli_error::CliError;
 use crate::project::Project;
-use crate::run_context::DirtyPlan;
-use crate::screen;
-use crate::session::{self, StartOptions};
 use crate::settings::types::quantity::DurationSetting;
+use crate::{screen, session};
 
 /// Runs the command.
 pub(crate) fn main(common: &CommonArgs, args: &ResumeArgs) -> Result<ExitStatus, CliError> {
@@ -49,17 +47,8 @@ pub(crate) fn main(common: &CommonArgs, args: &ResumeArgs) -> Result<ExitStatus,
     if control::continue_if_paused(common, &layout, &chosen)? {
         return Ok(ExitStatus::Complete);
     }
-    let dirty = match (args.include_dirty, args.set_aside) {
-        (true, _) => DirtyPlan::Include,
-        (false, true) => DirtyPlan::SetAside,
-        (false, false) => DirtyPlan::Refuse,
-    };
     let change = |recipe: &Recipe| change_recipe(recipe, &args.limits);
-    let options = StartOptions {
-        dirty,
-        incomplete: args.limits.allow_incomplete.into(),
-        former_attempt: None,
-    };
+    let options = read_start_options(args.include_dirty, args.set_aside, &args.limits);
     session::resume_run(common, &project, &loaded, &chosen, change, &options)
 }
 

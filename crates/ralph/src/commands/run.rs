@@ -1,21 +1,18 @@
 //! `ralph run`: loops a prompt until the gates pass and the agent gives the completion response.
 
-use ralph_core::outcome::ExitStatus;
-use ralph_core::recipe::PromptSource;
 use ralph_io::store::files::read_prompt;
+use ralph_model::outcome::ExitStatus;
+use ralph_model::recipe::{PromptSource, Recipe};
 use serde_json::{Value, json};
 
 use super::dry_run;
-use crate::agent_versions::{VersionSource, with_agent_versions};
 use crate::cli::{CommonArgs, LimitArgs, RunArgs, StartArgs};
 use crate::cli_error::CliError;
-use crate::crash_recovery;
-use crate::preview;
 use crate::project::Project;
-use crate::recipe;
 use crate::run_context::DirtyPlan;
 use crate::session::{self, StartOptions};
 use crate::settings::{self, FlagSetting, LoadedSettings};
+use crate::{crash_recovery, preview, recipe};
 
 /// Runs the command.
 pub(crate) fn main(common: &CommonArgs, args: &RunArgs) -> Result<ExitStatus, CliError> {
@@ -23,11 +20,7 @@ pub(crate) fn main(common: &CommonArgs, args: &RunArgs) -> Result<ExitStatus, Cl
     let project = Project::open_for_work(common)?;
     let mut flags = read_start_flags(&args.start)?;
     if let Some(text) = &args.completion_response {
-        flags.push(FlagSetting {
-            name: "--completion-response".to_owned(),
-            path: "completionResponse".to_owned(),
-            value: json!(text),
-        });
+        flags.push(FlagSetting::new("--completion-response", "completionResponse", text.as_str()));
     }
     let loaded = load_for_start(&project, &args.start, flags)?;
     let source = match source {
@@ -42,21 +35,38 @@ pub(crate) fn main(common: &CommonArgs, args: &RunArgs) -> Result<ExitStatus, Cl
     let mut recipe = recipe::for_prompt(&loaded, source)?;
     preview::render_first_prompt(&project, &loaded, &recipe)?;
     project.add_locked_paths_for_prompt(&mut recipe, &loaded);
-    if args.start.dry_run {
-        let recipe = with_agent_versions(&project, recipe, VersionSource::Cache);
-        return dry_run::main(&project, &loaded, &recipe);
+    start_or_preview(common, &project, &loaded, recipe, &args.start)
+}
+
+/// Starts a run, or prints what it would do.
+pub(super) fn start_or_preview(
+    common: &CommonArgs,
+    project: &Project,
+    loaded: &LoadedSettings,
+    recipe: Recipe,
+    args: &StartArgs,
+) -> Result<ExitStatus, CliError> {
+    if args.dry_run {
+        return dry_run::main(project, loaded, recipe);
     }
-    session::start_run(common, &project, &loaded, recipe, &read_start_options(&args.start))
+    let options = read_start_options(args.include_dirty, args.set_aside, &args.limits);
+    session::start_run(common, project, loaded, recipe, &options)
 }
 
 /// Returns the start options of the command line.
-pub(super) fn read_start_options(args: &StartArgs) -> StartOptions {
-    let dirty = match (args.include_dirty, args.set_aside) {
+pub(super) fn read_start_options(
+    include_dirty: bool,
+    set_aside: bool,
+    limits: &LimitArgs,
+) -> StartOptions {
+    let dirty = match (include_dirty, set_aside) {
         (true, _) => DirtyPlan::Include,
         (false, true) => DirtyPlan::SetAside,
         (false, false) => DirtyPlan::Refuse,
     };
-    StartOptions { dirty, incomplete: args.limits.allow_incomplete.into(), former_attempt: None }
+    let incomplete =
+        if limits.allow_incomplete { ExitStatus::Complete } else { ExitStatus::Incomplete };
+    StartOptions { dirty, incomplete, former_attempt: None }
 }
 
 /// Settings that are specific to one program.
@@ -103,11 +113,7 @@ fn load_with_flags(
         let unset: Vec<FlagSetting> = PROGRAM_SPECIFIC_KEYS
             .into_iter()
             .filter(|path| !is_set(path))
-            .map(|path| FlagSetting {
-                name: "--agent".to_owned(),
-                path: path.to_owned(),
-                value: Value::Null,
-            })
+            .map(|path| FlagSetting::new("--agent", path, Value::Null))
             .collect();
         flags.extend(unset);
     }
@@ -118,21 +124,19 @@ fn load_with_flags(
 pub(super) fn read_start_flags(args: &StartArgs) -> Result<Vec<FlagSetting>, CliError> {
     let mut flags = read_limit_flags(&args.limits)?;
     let mut set = |name: &str, path: &str, value: Value| {
-        flags.push(FlagSetting { name: name.to_owned(), path: path.to_owned(), value });
+        flags.push(FlagSetting::new(name, path, value));
     };
     if args.no_stream_agent_output {
         set("--no-stream-agent-output", "streamAgentOutput", json!(false));
     } else if args.stream_agent_output {
         set("--stream-agent-output", "streamAgentOutput", json!(true));
     }
-    if let Some(flag) = args.tui.to_flag_value() {
-        set(&flag.name, &flag.path, flag.value);
-    }
     match (&args.sandbox, args.no_sandbox) {
         (Some(backend), _) => set("--sandbox", "sandbox.backend", json!(backend)),
         (None, true) => set("--no-sandbox", "sandbox.backend", json!("none")),
         (None, false) => {}
     }
+    flags.extend(args.tui.to_flag_value());
     Ok(flags)
 }
 
@@ -145,11 +149,7 @@ pub(super) fn read_count_flag(
     match (count, args.limits.maximum_iterations) {
         (Some(_), Some(_)) => Err(CliError::for_input("the number of iterations is given twice")
             .with_hint(format!("either `ralph {command} N` or `ralph {command} -m N`"))),
-        (Some(count), None) => Ok(Some(FlagSetting {
-            name: "N".to_owned(),
-            path: "maximumIterations".to_owned(),
-            value: json!(count),
-        })),
+        (Some(count), None) => Ok(Some(FlagSetting::new("N", "maximumIterations", count))),
         (None, _) => Ok(None),
     }
 }
@@ -158,7 +158,7 @@ pub(super) fn read_count_flag(
 pub(super) fn read_limit_flags(limits: &LimitArgs) -> Result<Vec<FlagSetting>, CliError> {
     let mut flags = Vec::new();
     let mut set = |name: &str, path: &str, value: Value| {
-        flags.push(FlagSetting { name: name.to_owned(), path: path.to_owned(), value });
+        flags.push(FlagSetting::new(name, path, value));
     };
     if let Some(agent) = &limits.agent {
         set("--agent", "agent.command", json!(agent));

@@ -10,13 +10,6 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use ralph_agents as agents;
-use ralph_core::child::Ending;
-use ralph_core::ids::Role;
-use ralph_core::outcome::ExitStatus;
-use ralph_core::recipe::AgentKind;
-use ralph_core::sandbox::{
-    Backend, GateCredentials, NetworkMode, RequestedBackend, SandboxPolicy, UnixSockets,
-};
 use ralph_io::environment::{self, SandboxChild, Variables};
 use ralph_io::process::{
     Chunk, OutputActivity, ProcessLimits, Spawn, StdinSource, Watch, supervise,
@@ -25,6 +18,13 @@ use ralph_io::sandbox::{
     HandedFiles, Launcher, Mount, SETUP_ERROR_PREFIX, SandboxNetwork, SandboxSpec, SandboxedProcess,
 };
 use ralph_io::store::ProjectLayout;
+use ralph_model::agent::AgentKind;
+use ralph_model::child::Ending;
+use ralph_model::ids::Role;
+use ralph_model::outcome::ExitStatus;
+use ralph_model::sandbox::{
+    Backend, GateCredentials, NetworkMode, RequestedBackend, SandboxPolicy, UnixSockets,
+};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -34,11 +34,9 @@ use crate::cli::sandbox::{
     SandboxTargetArgs, ShowArgs,
 };
 use crate::cli_error::CliError;
-use crate::cli_error::to_layout_error;
 use crate::isolation::{self, RunIsolation};
 use crate::project::Project;
-use crate::recipe;
-use crate::screen;
+use crate::{recipe, screen};
 
 /// Shows the sandbox, or runs a command in it and returns its exit code.
 pub(crate) fn main(common: &CommonArgs, args: &SandboxArgs) -> Result<ExitCode, CliError> {
@@ -160,7 +158,7 @@ impl ProjectSandbox {
         let loaded = project.load_trusted_settings(None, Vec::new())?;
         let repository = project.find_repository(&watch)?;
         let layout = project.find_layout_in(&loaded, repository.as_ref())?;
-        layout.prepare_state().map_err(|error| to_layout_error(&error))?;
+        layout.prepare_state().map_err(CliError::from_input_error)?;
         let run = tempfile::Builder::new()
             .prefix("sandbox-")
             .tempdir_in(layout.state())

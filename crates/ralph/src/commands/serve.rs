@@ -9,23 +9,23 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-use ralph_core::control::{ControlRequest, Pause, SubmittedRequest};
-use ralph_core::ids::RunId;
-use ralph_core::outcome::{ExitStatus, Outcome};
-use ralph_core::report::{Report, Summary};
-use ralph_core::task::TaskStatus;
+use ralph_core::reporting::report::{Report, Summary};
 use ralph_io::process::{Companion, ProcessLimits, Spawn, StdinSource};
 use ralph_io::store::layout::{KnownProject, list_projects};
 use ralph_io::store::runs::{self, RunSummary};
 use ralph_io::store::tail::JournalTail;
 use ralph_io::store::{RunDir, RunLock};
 use ralph_io::{bounded_read, clock, control};
-use ralph_ui::html::Controls;
+use ralph_model::control::{ControlRequest, Pause, SubmittedRequest};
+use ralph_model::ids::RunId;
+use ralph_model::outcome::{ExitStatus, Outcome};
+use ralph_model::task::TaskStatus;
+use ralph_ui::html::{Controls, RunActivity};
 use ralph_ui::serve::{FollowedRun, ListedRun, ListedRunState, PageContent, ServedRuns, Server};
 use ralph_ui::time::WallClock;
 use serde_json::json;
 
-use super::pages::{self, AttemptDiffs, RunLiveness};
+use super::pages::{self, AttemptDiffs};
 use crate::cli::{CommonArgs, ServeArgs};
 use crate::cli_error::CliError;
 use crate::project::Project;
@@ -158,10 +158,7 @@ enum RunScope {
     /// Those of one project.
     Here(KnownProject),
     /// Those of all projects of a state root.
-    All {
-        /// The root.
-        root: PathBuf,
-    },
+    All { root: PathBuf },
 }
 
 /// The runs that are shown.
@@ -266,7 +263,7 @@ struct FollowedPage {
     tail: JournalTail,
     report: Report,
     diffs: Option<AttemptDiffs>,
-    last: Option<RunLiveness>,
+    last: Option<RunActivity>,
     /// The requests in the inbox of the run.
     asked: Vec<SubmittedRequest>,
 }
@@ -282,11 +279,11 @@ impl FollowedPage {
         Ok(is_new)
     }
 
-    fn activity(&self) -> RunLiveness {
-        RunLiveness::check(&self.state, &self.run, &self.report)
+    fn activity(&self) -> RunActivity {
+        pages::find_activity(&self.state, &self.run, &self.report)
     }
 
-    fn build_page(&mut self, summary: &Summary, look: RunLiveness) -> PageContent {
+    fn build_page(&mut self, summary: &Summary, look: RunActivity) -> PageContent {
         let diffs =
             self.diffs.get_or_insert_with(|| AttemptDiffs::for_run(&self.project, &self.report));
         let directory = &self.project.directory;
@@ -304,11 +301,10 @@ impl FollowedRun for FollowedPage {
         let before = self.activity();
         let is_new = self.read_new_events()?;
         let look = if is_new { self.activity() } else { before };
-        let asked = match look {
-            RunLiveness::Active => {
-                control::list_pending(find_run_directory(&self.state, &self.run).path())
-            }
-            RunLiveness::Over => Vec::new(),
+        let asked = if look == RunActivity::Ended {
+            Vec::new()
+        } else {
+            control::list_pending(find_run_directory(&self.state, &self.run).path())
         };
         if !is_new && self.last == Some(look) && self.asked == asked {
             return Ok(None);
@@ -323,13 +319,11 @@ impl FollowedRun for FollowedPage {
             // Forces an update of the page at the next look.
             self.last = None;
         }
-        match self.activity() {
-            RunLiveness::Over => Err("No run is active: this one is over.".to_owned()),
-            RunLiveness::Active => {
-                let place = find_run_directory(&self.state, &self.run);
-                control::send_request(place.path(), request).map_err(|error| error.to_string())
-            }
+        if self.activity() == RunActivity::Ended {
+            return Err("No run is active: this one is over.".to_owned());
         }
+        let place = find_run_directory(&self.state, &self.run);
+        control::send_request(place.path(), request).map_err(|error| error.to_string())
     }
 }
 
@@ -337,7 +331,7 @@ fn build_controls(
     report: &Report,
     asked: &[SubmittedRequest],
     summary: &Summary,
-    look: RunLiveness,
+    look: RunActivity,
 ) -> Controls {
     let (mut is_paused, mut will) = match pages::find_pause_state(report) {
         Pause::No => (false, Vec::new()),
@@ -356,21 +350,20 @@ fn build_controls(
         will.push(request.describe());
     }
     let is_resumable = summary.outcome.as_ref().is_none_or(Outcome::is_resumable);
-    let why = match look {
-        RunLiveness::Over if is_resumable => {
-            "No run is active. `ralph resume` resumes this one.".to_owned()
-        }
-        RunLiveness::Over => "No run is active: this one is complete.".to_owned(),
-        RunLiveness::Active if !will.is_empty() => {
+    let is_active = look != RunActivity::Ended;
+    let why = match is_active {
+        false if is_resumable => "No run is active. `ralph resume` resumes this one.".to_owned(),
+        false => "No run is active: this one is complete.".to_owned(),
+        true if !will.is_empty() => {
             format!("Requested, and done after the current step: {}.", will.join(", "))
         }
-        RunLiveness::Active if is_paused => "It is paused; resume it to continue.".to_owned(),
-        RunLiveness::Active => "Requests are handled after the current step.".to_owned(),
+        true if is_paused => "It is paused; resume it to continue.".to_owned(),
+        true => "Requests are handled after the current step.".to_owned(),
     };
     let is_open = |status| matches!(status, TaskStatus::Pending | TaskStatus::InProgress);
     let tasks = summary.tasks.iter().filter(|task| is_open(task.status)).take(MAX_TASKS);
     Controls {
-        is_active: look == RunLiveness::Active,
+        is_active,
         is_paused,
         why,
         tasks: tasks.map(|task| (task.id.0.clone(), task.title.clone())).collect(),

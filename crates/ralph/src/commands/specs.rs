@@ -5,20 +5,18 @@
 
 use std::path::Path;
 
-use ralph_core::outcome::{ExitStatus, PLAN_MISSING};
-use ralph_core::plan::{PlanLoss, PlanState};
-use ralph_core::recipe::PlanPart;
 use ralph_io::specs;
 use ralph_io::store::plan;
+use ralph_model::outcome::{ExitStatus, PLAN_MISSING};
+use ralph_model::plan::{PlanLoss, PlanState};
+use ralph_model::recipe::PlanPart;
 
-use super::{dry_run, run};
-use crate::agent_versions::{VersionSource, with_agent_versions};
+use super::run;
 use crate::cli::{CommonArgs, StartArgs};
 use crate::cli_error::CliError;
 use crate::documents::{self, OVERVIEW};
 use crate::project::Project;
 use crate::recipe::{self, PLAN_FILE};
-use crate::session;
 use crate::settings::LoadedSettings;
 
 /// Runs either command.
@@ -29,22 +27,16 @@ pub(super) fn main(
     start: &StartArgs,
     part: PlanPart,
 ) -> Result<ExitStatus, CliError> {
-    match part {
-        PlanPart::Makes => {}
-        PlanPart::Follows => check_plan_exists(project)?,
+    if part == PlanPart::Follows {
+        check_plan_exists(project)?;
     }
     check_specs(project, &mut loaded, part)?;
     let mut recipe = recipe::for_specs(&loaded, part)?;
-    match part {
-        // Planning changes only the plan file.
-        PlanPart::Makes => {}
-        PlanPart::Follows => project.add_locked_paths(&mut recipe, &loaded),
+    // Planning changes only the plan file.
+    if part == PlanPart::Follows {
+        project.add_locked_paths(&mut recipe, &loaded);
     }
-    if start.dry_run {
-        let recipe = with_agent_versions(project, recipe, VersionSource::Cache);
-        return dry_run::main(project, &loaded, &recipe);
-    }
-    session::start_run(common, project, &loaded, recipe, &run::read_start_options(start))
+    run::start_or_preview(common, project, &loaded, recipe, start)
 }
 
 /// Fails without a plan.

@@ -1,23 +1,22 @@
 //! `ralph status`: shows the status of the last run of this directory, and of the agent's plan.
 
-use std::io;
-use std::thread;
 use std::time::Duration;
+use std::{io, thread};
 
-use ralph_core::control;
-use ralph_core::outcome::{ExitStatus, Outcome};
-use ralph_core::recipe::Recipe;
-use ralph_core::report::{Report, Summary};
-use ralph_core::run::RunState;
+use ralph_core::reporting::report::{Report, Summary};
+use ralph_core::run_loop::control;
 use ralph_io::bounded_read::read_beginning;
 use ralph_io::clock;
 use ralph_io::git::GitRepository;
 use ralph_io::process::{Watch, is_stopped};
 use ralph_io::store::lock::LockHolder;
 use ralph_io::store::{RunDir, RunLock, runs};
+use ralph_model::outcome::{ExitStatus, Outcome};
+use ralph_model::recipe::Recipe;
+use ralph_model::run::RunState;
 use ralph_ui::live_region::LiveRegion;
-use ralph_ui::status::{self, PlanExtent, PlanFileState, RunOutlook, StatusCommit};
-use ralph_ui::style::{Motion, Style};
+use ralph_ui::status::{self, PlanFileState, RunOutlook, StatusCommit};
+use ralph_ui::style::Style;
 use ralph_ui::time::WallClock;
 use serde_json::{Value, json};
 
@@ -95,15 +94,11 @@ pub(crate) fn main(common: &CommonArgs, args: &StatusArgs) -> Result<ExitStatus,
             screen::print_data(&text);
             return Ok(ExitStatus::Complete);
         }
-        let printed = match screen.style.motion {
-            Motion::Rewrites if !args.json => {
-                let drawn =
-                    canvas.draw_text(&text, screen.style.width, screen::count_terminal_rows());
-                screen::try_print_data(&drawn)
-            }
-            Motion::Rewrites | Motion::Appends => {
-                screen::try_print_data(canvas.take_if_changed(&text))
-            }
+        let printed = if screen.style.rewrites && !args.json {
+            let rows = screen::count_terminal_rows();
+            screen::try_print_data(&canvas.draw_text(&text, screen.style.width, rows))
+        } else {
+            screen::try_print_data(canvas.take_if_changed(&text))
         };
         if holder.is_none() || printed.is_err() {
             return Ok(ExitStatus::Complete);
@@ -199,11 +194,7 @@ fn read_plan(project: &Project) -> PlanFileState {
     match read_beginning(&project.directory.join(PLAN_FILE), MAX_PLAN_BYTES + 1) {
         Ok(bytes) => PlanFileState::There {
             text: String::from_utf8_lossy(&bytes).into_owned(),
-            extent: if bytes.len() as u64 > MAX_PLAN_BYTES {
-                PlanExtent::Beginning
-            } else {
-                PlanExtent::Whole
-            },
+            is_cut: bytes.len() as u64 > MAX_PLAN_BYTES,
         },
         Err(error) if error.kind() == io::ErrorKind::NotFound => PlanFileState::Missing,
         Err(error) => PlanFileState::Unreadable { why: error.to_string() },

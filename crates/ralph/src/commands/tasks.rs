@@ -7,28 +7,26 @@ pub(crate) mod proposals;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use ralph_core::ids::TaskId;
 use ralph_core::nearest::find_nearest;
-use ralph_core::outcome::ExitStatus;
-use ralph_core::review::{ReviewPolicy, ReviewState, ReviewStatus};
-use ralph_core::task::{
-    ChangeError, NextWork, RetryPolicy, Task, TaskChange, TaskList, TaskStatus,
-};
-use ralph_core::text;
+use ralph_core::tasks::next_work::{NextWork, RetryPolicy, choose_next_work};
 use ralph_io::formats::{FileProblem, ListDialect, TaskFile, WriteError};
 use ralph_io::process::Watch;
 use ralph_io::store::{self, prompts};
+use ralph_model::ids::TaskId;
+use ralph_model::outcome::ExitStatus;
+use ralph_model::review::{ReviewPolicy, ReviewState, ReviewStatus};
+use ralph_model::task::{ChangeError, Task, TaskChange, TaskList, TaskStatus};
+use ralph_model::text;
 use serde_json::{Value, json};
 
 use crate::cli::{
     CommonArgs, TasksAddArgs, TasksArgs, TasksCommand, TasksStatusArgs, TasksValidateArgs,
 };
 use crate::cli_error::CliError;
-use crate::crash_recovery;
 use crate::project::Project;
 use crate::screen::{self, OutputStyle};
 use crate::settings::{LoadedSettings, Settings};
-use crate::task_file;
+use crate::{crash_recovery, task_file};
 
 /// Runs the command.
 pub(crate) fn main(common: &CommonArgs, args: &TasksArgs) -> Result<ExitStatus, CliError> {
@@ -98,7 +96,7 @@ impl TaskCommandContext<'_> {
 
     fn print_list(&self, file: &TaskFile, proposals: usize) {
         let list = file.list();
-        let next = list.choose_next(self.review_policy(), self.retry_policy());
+        let next = choose_next_work(&list, self.review_policy(), self.retry_policy());
         if self.json {
             let done = collect_done_ids(list);
             return print_json(&json!({
@@ -247,8 +245,7 @@ fn summarize_list(file: &TaskFile) -> String {
 
 /// Applies changes and writes the file. Fails if the result would be invalid.
 fn write_changes(file: &mut TaskFile, changes: &[TaskChange]) -> Result<(), CliError> {
-    file.apply_changes(changes)
-        .map_err(|error| CliError::from_error(ExitStatus::BadInput, &error))?;
+    file.apply_changes(changes).map_err(CliError::from_input_error)?;
     file.check_list().map_err(|problems| {
         // Without lines and columns, which are those of the unwritten text.
         let mistakes: Vec<String> =
@@ -301,11 +298,11 @@ fn build_changes_by_hand(
         },
         TaskStatus::Pending => ReviewStatus::None,
         TaskStatus::InProgress | TaskStatus::Failed | TaskStatus::Skipped => {
-            match task.review.status {
-                ReviewStatus::Approved => ReviewStatus::None,
-                open @ (ReviewStatus::None
-                | ReviewStatus::NeedsReview
-                | ReviewStatus::ChangesRequested) => open,
+            // Only a task that is done is approved.
+            if task.review.status == ReviewStatus::Approved {
+                ReviewStatus::None
+            } else {
+                task.review.status
             }
         }
     };

@@ -5,9 +5,8 @@
 use std::env;
 use std::path::{Path, PathBuf};
 
-use ralph_core::outcome::ExitStatus;
-use ralph_io::clock;
-use ralph_io::process;
+use ralph_io::{clock, process};
+use ralph_model::outcome::ExitStatus;
 use ralph_ui::sanitize::sanitize_text;
 use serde_json::json;
 

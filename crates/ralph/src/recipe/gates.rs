@@ -4,12 +4,12 @@
 
 use std::collections::BTreeSet;
 
-use ralph_core::gate::{
+use ralph_model::gate::{
     EmptyRun, FailAction, Gate, GateCheck, GateKind, GatePersistence, GateReuse, Severity,
 };
-use ralph_core::glob::Pattern;
-use ralph_core::ids::Role;
-use ralph_core::text::Truncate;
+use ralph_model::glob::Pattern;
+use ralph_model::ids::Role;
+use ralph_model::text::Truncate;
 
 use super::build_agent_choice;
 use crate::cli_error::CliError;

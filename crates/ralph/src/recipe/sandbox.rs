@@ -2,8 +2,8 @@
 //!
 //! Not here: enforcing it.
 
-use ralph_core::recipe::CommitPolicy;
-use ralph_core::sandbox::{
+use ralph_model::recipe::CommitPolicy;
+use ralph_model::sandbox::{
     Backend, ChildLimits, GateCredentials, GateSandboxPolicy, GitAccess, NetworkPolicy,
     RequestedBackend, SandboxPolicy,
 };

@@ -6,11 +6,11 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use ralph_core::glob::Pattern;
-use ralph_core::ids::Role;
-use ralph_core::prompt::run::RunPrompt;
-use ralph_core::recipe::{
-    BaselinePolicy, CommitPolicy, PlanFile, PlanPart, PromptSource, Recipe, Template,
+use ralph_core::asking::prompt::run::describe_commits;
+use ralph_model::glob::Pattern;
+use ralph_model::ids::Role;
+use ralph_model::recipe::{
+    BaselinePolicy, CommitPolicy, PlanFile, PlanPart, PromptSource, Recipe, RunPrompt, Template,
     TemplatePlace, Uncommitted, Work,
 };
 
@@ -34,7 +34,7 @@ pub(crate) fn for_specs(loaded: &LoadedSettings, part: PlanPart) -> Result<Recip
     let values = BTreeMap::from([("PLAN_FILE".to_owned(), PLAN_FILE.to_owned())]);
     let template = Template { place: TemplatePlace::Named(prompt), values };
     let mut recipe = build_recipe(loaded, build_workflow_defaults("specs", role, template))?;
-    let committing = prompt.describe_commits(&recipe.landing.commit, PLAN_FILE);
+    let committing = describe_commits(prompt, &recipe.landing.commit, PLAN_FILE);
     if let Work::Prompt(PromptSource::Template(template)) = &mut recipe.work {
         template.values.insert("COMMITTING".to_owned(), committing);
     }

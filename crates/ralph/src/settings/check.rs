@@ -3,13 +3,13 @@
 //! Findings carry the JSON path; `layers` adds file, line and column. Not here: mistakes that show
 //! only across several settings.
 
+use ralph_core::checking::secret::is_secret_name;
+use ralph_core::nearest::find_nearest;
 use serde_json::Value;
 
 use super::path::JsonPath;
-use super::schema_model::{CaseMatching, LowerBound, NumberKind, SettingShape};
+use super::schema_model::{LowerBound, SettingShape};
 use super::types::quantity::{DurationSetting, SizeSetting};
-use ralph_core::nearest::find_nearest;
-use ralph_core::secret::is_secret_name;
 
 /// One mistake, not yet located.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -155,8 +155,8 @@ fn is_same_kind(value: &Value, shape: &SettingShape) -> bool {
         | SettingShape::SpanText
         | SettingShape::SizeText
         | SettingShape::Choice { .. } => value.is_string(),
-        SettingShape::Number { kind: NumberKind::Whole, .. } => value.is_u64() || value.is_i64(),
-        SettingShape::Number { kind: NumberKind::Any, .. } => value.is_number(),
+        SettingShape::Number { is_whole: true, .. } => value.is_u64() || value.is_i64(),
+        SettingShape::Number { is_whole: false, .. } => value.is_number(),
         SettingShape::Boolean => value.is_boolean(),
         SettingShape::Null => value.is_null(),
         SettingShape::Either(alternatives) => alternatives.iter().any(|it| is_same_kind(value, it)),
@@ -176,11 +176,9 @@ fn check_scalar(value: &Value, shape: &SettingShape) -> Result<(), (String, Opti
         }
         SettingShape::SpanText => DurationSetting::parse(text).map(|_| ()).map_err(plain),
         SettingShape::SizeText => SizeSetting::parse(text).map(|_| ()).map_err(plain),
-        SettingShape::Choice { words, case } => {
-            let is_word = |word: &String| match case {
-                CaseMatching::Exact => word == text,
-                CaseMatching::Any => word.eq_ignore_ascii_case(text),
-            };
+        SettingShape::Choice { words, any_case } => {
+            let is_word =
+                |word: &String| word == text || *any_case && word.eq_ignore_ascii_case(text);
             if words.iter().any(is_word) {
                 return Ok(());
             }
@@ -236,11 +234,8 @@ pub(crate) fn describe_shape(shape: &SettingShape) -> String {
         SettingShape::SpanText => "a duration such as \"12m\"".into(),
         SettingShape::SizeText => "a size such as \"8G\"".into(),
         SettingShape::Choice { words, .. } => list_choices(words, None),
-        SettingShape::Number { kind, minimum, maximum } => {
-            let noun = match kind {
-                NumberKind::Whole => "a whole number",
-                NumberKind::Any => "a number",
-            };
+        SettingShape::Number { is_whole, minimum, maximum } => {
+            let noun = if *is_whole { "a whole number" } else { "a number" };
             match (minimum, maximum) {
                 (Some(LowerBound::AtLeast(least)), Some(most)) if *most < f64::from(u32::MAX) => {
                     format!("{noun} from {least} to {most}")

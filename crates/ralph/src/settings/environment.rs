@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::check::check_document;
 use super::path::JsonPath;
-use super::schema_model::{NumberKind, SettingShape};
+use super::schema_model::SettingShape;
 use ralph_core::nearest::find_nearest;
 
 /// Older and shorter names of settings.
@@ -48,7 +48,6 @@ pub(crate) struct SettingVariables {
 /// The meaning of a variable.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum VariableMeaning {
-    /// It sets a value.
     Set(JsonPath, Value),
     /// It is not for ralph, or empty.
     Nothing,
@@ -60,7 +59,6 @@ pub(crate) enum VariableMeaning {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct UnreadableVariable {
     pub(crate) path: JsonPath,
-    /// What is wrong.
     pub(crate) message: String,
 }
 
@@ -253,12 +251,12 @@ fn to_value(text: &str, shape: &SettingShape) -> Result<Value, String> {
         SettingShape::Choice { words, .. } => {
             words.iter().find(|word| word.eq_ignore_ascii_case(trimmed)).map(|it| json!(it))
         }
-        SettingShape::Number { kind: NumberKind::Whole, .. } => trimmed
+        SettingShape::Number { is_whole: true, .. } => trimmed
             .parse::<i64>()
             .map(Value::from)
             .ok()
             .or(trimmed.parse::<u64>().map(Value::from).ok()),
-        SettingShape::Number { kind: NumberKind::Any, .. } => {
+        SettingShape::Number { is_whole: false, .. } => {
             trimmed.parse::<f64>().ok().filter(|it| it.is_finite()).map(Value::from)
         }
         SettingShape::Boolean => match trimmed.to_ascii_lowercase().as_str() {

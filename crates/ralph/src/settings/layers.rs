@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
+use ralph_core::checking::secret::mask_document;
 use serde_json::{Map, Value};
 
 use super::check::{SettingFault, SettingFinding, check_document};
@@ -23,7 +24,6 @@ use super::schema_model::SettingShape;
 use super::semantic_check::check_sense;
 use super::trust_limits;
 use super::types::Settings;
-use ralph_core::secret::mask_document;
 
 /// Everything that settings are made from.
 #[derive(Debug, Clone, Default)]
@@ -36,7 +36,6 @@ pub(crate) struct SettingsSources {
     pub(crate) local: Option<SettingsFile>,
     /// Environment variables; others than `RALPH_*` are ignored.
     pub(crate) env: Vec<(String, String)>,
-    /// Values of flags.
     pub(crate) flags: Vec<FlagSetting>,
 }
 
@@ -65,8 +64,13 @@ pub(crate) struct FlagSetting {
     pub(crate) name: String,
     /// The setting, such as `budget.maxCostUsd`.
     pub(crate) path: String,
-    /// Its value.
     pub(crate) value: Value,
+}
+
+impl FlagSetting {
+    pub(crate) fn new(name: &str, path: &str, value: impl Into<Value>) -> Self {
+        Self { name: name.to_owned(), path: path.to_owned(), value: value.into() }
+    }
 }
 
 /// Merged settings.

@@ -61,10 +61,7 @@ impl fmt::Display for SettingProblem {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ProblemLocation {
     /// A file that could not be used at all.
-    WholeFile {
-        /// The file.
-        path: PathBuf,
-    },
+    WholeFile { path: PathBuf },
     /// Where one value came from.
     Value(SettingOrigin),
 }
@@ -83,14 +80,14 @@ impl fmt::Display for ProblemLocation {
 pub(crate) enum SettingOrigin {
     /// No layer sets it.
     Default,
-    /// A file.
     File {
         /// The file, as it was named.
         path: PathBuf,
         position: Position,
     },
-    /// An environment variable.
-    Env { name: String },
+    Env {
+        name: String,
+    },
     /// A flag of the command line.
     Flag {
         /// Such as `--max-cost`.

@@ -13,16 +13,13 @@ use super::types::quantity::{SIZE_FORMAT, SPAN_FORMAT};
 /// The expected shape of a value.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum SettingShape {
-    /// An object.
     Object {
-        /// The known keys.
         entries: BTreeMap<String, SettingShape>,
         /// The shape of any other key; `None` if other keys are mistakes.
         free: Option<Box<SettingShape>>,
         /// The keys that must be there.
         required: Vec<String>,
     },
-    /// A list.
     List(Box<SettingShape>),
     /// Any text of at least this many characters.
     Text {
@@ -33,46 +30,19 @@ pub(crate) enum SettingShape {
     SpanText,
     /// A size such as `8G`.
     SizeText,
-    /// One of some words.
     Choice {
-        /// The words.
         words: Vec<String>,
-        /// How they are compared.
-        case: CaseMatching,
+        /// Whether the case of letters does not matter.
+        any_case: bool,
     },
-    /// A number.
     Number {
-        /// Whole, or any.
-        kind: NumberKind,
-        /// The least allowed.
+        is_whole: bool,
         minimum: Option<LowerBound>,
-        /// The greatest allowed.
         maximum: Option<f64>,
     },
-    /// True or false.
     Boolean,
-    /// Null.
     Null,
-    /// Any of these.
     Either(Vec<SettingShape>),
-}
-
-/// How the words of a choice are compared.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum CaseMatching {
-    /// Letter by letter.
-    Exact,
-    /// Without regard to case.
-    Any,
-}
-
-/// Which numbers are allowed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum NumberKind {
-    /// Whole numbers.
-    Whole,
-    /// Fractions too.
-    Any,
 }
 
 /// The lower end of a range.
@@ -124,11 +94,11 @@ fn lower_schema(schema: &Value, definitions: &Map<String, Value>) -> SettingShap
         }
     }
     if let Some(word) = schema.get("const").and_then(Value::as_str) {
-        return SettingShape::Choice { words: vec![word.into()], case: CaseMatching::Exact };
+        return SettingShape::Choice { words: vec![word.into()], any_case: false };
     }
     if let Some(words) = schema.get("enum").and_then(Value::as_array) {
         let words = words.iter().filter_map(Value::as_str).map(Into::into).collect();
-        return SettingShape::Choice { words, case: CaseMatching::Exact };
+        return SettingShape::Choice { words, any_case: false };
     }
     match schema.get("type") {
         Some(Value::String(name)) => lower_type(name, schema, definitions),
@@ -176,19 +146,18 @@ fn lower_type(name: &str, schema: &Value, definitions: &Map<String, Value>) -> S
         "string" => match format {
             SPAN_FORMAT => SettingShape::SpanText,
             SIZE_FORMAT => SettingShape::SizeText,
-            ANY_CASE_FORMAT => SettingShape::Choice { words: Vec::new(), case: CaseMatching::Any },
+            ANY_CASE_FORMAT => SettingShape::Choice { words: Vec::new(), any_case: true },
             _ => SettingShape::Text {
                 minimum: schema.get("minLength").and_then(Value::as_u64).unwrap_or(0),
             },
         },
         "integer" | "number" => {
             let bound = |keyword| schema.get(keyword).and_then(Value::as_f64);
-            let kind = if name == "integer" { NumberKind::Whole } else { NumberKind::Any };
             // The schema names the width of an integer, but not always its end.
             let widest = (format == "uint32").then_some(f64::from(u32::MAX));
             let above = bound("exclusiveMinimum").map(LowerBound::MoreThan);
             SettingShape::Number {
-                kind,
+                is_whole: name == "integer",
                 minimum: above.or(bound("minimum").map(LowerBound::AtLeast)),
                 maximum: bound("maximum").or(widest),
             }
@@ -202,29 +171,20 @@ fn lower_type(name: &str, schema: &Value, definitions: &Map<String, Value>) -> S
 /// Joins alternatives: words become one choice, nested alternatives become flat.
 fn join_alternatives(alternatives: Vec<SettingShape>) -> SettingShape {
     let mut words = Vec::new();
-    let mut case = CaseMatching::Exact;
+    let mut any_case = false;
     let mut joined = Vec::new();
     for alternative in alternatives {
-        match alternative {
-            SettingShape::Choice { words: more, case: its } => {
-                words.extend(more);
-                if its == CaseMatching::Any {
-                    case = CaseMatching::Any;
-                }
-            }
-            SettingShape::Either(inner) => joined.extend(inner),
-            other @ (SettingShape::Object { .. }
-            | SettingShape::List(_)
-            | SettingShape::Text { .. }
-            | SettingShape::SpanText
-            | SettingShape::SizeText
-            | SettingShape::Number { .. }
-            | SettingShape::Boolean
-            | SettingShape::Null) => joined.push(other),
+        if let SettingShape::Choice { words: more, any_case: its } = alternative {
+            words.extend(more);
+            any_case |= its;
+        } else if let SettingShape::Either(inner) = alternative {
+            joined.extend(inner);
+        } else {
+            joined.push(alternative);
         }
     }
     if !words.is_empty() {
-        joined.insert(0, SettingShape::Choice { words, case });
+        joined.insert(0, SettingShape::Choice { words, any_case });
     }
     if joined.len() == 1 { joined.remove(0) } else { SettingShape::Either(joined) }
 }
@@ -278,7 +238,7 @@ mod tests {
             panic!("guardrails are a list");
         };
         let words = ["APPEND", "PREPEND", "REPLACE"].map(String::from).to_vec();
-        let expected = SettingShape::Choice { words, case: CaseMatching::Any };
+        let expected = SettingShape::Choice { words, any_case: true };
         assert_eq!(guardrail.find_entry("failAction"), Some(&expected));
     }
 }

@@ -7,13 +7,12 @@ mod notify_check;
 
 use std::collections::BTreeMap;
 
-use ralph_core::glob::Pattern;
-use ralph_core::guard::{GuardCategory, find_rule};
-use ralph_core::sandbox::GitAccess;
+use ralph_core::asking::template;
+use ralph_core::landing::scm::MESSAGE_VARIABLES;
 use ralph_core::sandbox::allowlist::NetworkAllowlist;
-use ralph_core::sandbox::{NetworkMode, NetworkPolicy};
-use ralph_core::scm::MESSAGE_VARIABLES;
-use ralph_core::template;
+use ralph_guard::{GuardCategory, find_rule};
+use ralph_model::glob::Pattern;
+use ralph_model::sandbox::{GitAccess, NetworkMode, NetworkPolicy};
 
 use super::check::{SettingFault, SettingFinding};
 use super::path::JsonPath;
@@ -247,9 +246,10 @@ fn check_commit_message(template: Option<&str>, findings: &mut Vec<SettingFindin
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use expect_test::expect;
     use serde_json::json;
+
+    use super::*;
 
     #[test]
     fn mistakes_between_settings_are_found_together() {

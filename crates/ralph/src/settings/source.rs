@@ -22,7 +22,6 @@ const MAX_FILE_BYTES: u64 = 1 << 20;
 pub(crate) struct SettingsPaths<'a> {
     /// The user's own; it need not exist.
     pub(crate) user: Option<&'a Path>,
-    /// The project directory.
     pub(crate) project: &'a Path,
     /// Replaces `.ralph/settings.json`; it must exist.
     pub(crate) config: Option<&'a Path>,

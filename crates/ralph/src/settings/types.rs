@@ -14,22 +14,21 @@ pub(crate) mod sections;
 
 use std::collections::BTreeMap;
 
-use ralph_core::gate::ValidationStrategy;
-use ralph_core::ids::Role;
-use ralph_core::recipe::{BaselinePolicy, OnFailure};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
 use agent::{AgentSettings, RoleAgentSettings};
 use gate::{GateSetting, GuardrailSetting};
 use guard::GuardSettings;
 use limits::{BudgetSettings, RateLimitSettings, RetrySettings, StuckSettings, TimeoutSettings};
 use notify::{NotifySettings, OtelSettings};
+use ralph_model::gate::ValidationStrategy;
+use ralph_model::ids::Role;
+use ralph_model::recipe::{BaselinePolicy, OnFailure};
 use sandbox::SandboxSettings;
+use schemars::JsonSchema;
 use sections::{
     CommitSetting, ContextSettings, LogSettings, McpSettings, MemorySettings, ReviewSettings,
     ScmSettings, SecretsSettings, TaskSettings, UiSettings, WorkflowSetting,
 };
+use serde::{Deserialize, Serialize};
 
 /// Settings of ralph, in `.ralph/settings.json` and `.ralph/settings.local.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -8,10 +8,10 @@
 use std::path::{Component, Path, PathBuf};
 
 use ralph_agents::{self as agents, McpTransport};
-use ralph_core::ids::Role;
-use ralph_core::recipe::{AgentChoice, AgentKind, AgentOrigin};
-use ralph_core::secret::{mask_command_line, mask_document};
+use ralph_core::checking::secret::{mask_command_line, mask_document};
 use ralph_io::bounded_read;
+use ralph_model::agent::{AgentChoice, AgentKind, AgentOrigin};
+use ralph_model::ids::Role;
 use serde_json::{Value, json};
 
 use crate::recipe;

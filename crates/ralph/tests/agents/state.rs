@@ -3,8 +3,8 @@
 
 use std::fs;
 
-use ralph_core::recipe::AgentKind;
 use ralph_io::agent_state;
+use ralph_model::agent::AgentKind;
 use ralph_testkit::models::ModelTurn;
 use ralph_testkit::sealed::{Finished, Running};
 use serde_json::json;

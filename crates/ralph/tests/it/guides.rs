@@ -8,7 +8,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use ralph_core::outcome::ExitStatus;
+use ralph_model::outcome::ExitStatus;
 use ralph_testkit::sealed::{Running, Sealed};
 use serde_json::{Value, json};
 

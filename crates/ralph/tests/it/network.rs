@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use expect_test::expect;
 use ralph_core::sandbox::allowlist::NetworkAllowlist;
-use ralph_core::sandbox::{NetworkMode, NetworkPolicy};
 use ralph_io::sandbox::proxy::{Handover, Proxy, ProxyLimits, Resolve};
+use ralph_model::sandbox::{NetworkMode, NetworkPolicy};
 
 const RALPH: &str = env!("CARGO_BIN_EXE_ralph");
 

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use ralph_core::ids::AskNumber;
-use ralph_core::recipe::AgentKind;
-use ralph_core::version::Version;
+use ralph_model::agent::AgentKind;
+use ralph_model::ids::AskNumber;
+use ralph_model::version::Version;
 
 use crate::call::tests::context;
 use crate::test_support::build_request;

@@ -4,10 +4,9 @@
 use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
 use proptest::test_runner::TestRunner;
+use ralph_model::memory::{ActiveConstraint, FoundConstraint, OpenIssue, ResolvedItem};
 
 use super::*;
-use crate::memory::ActiveConstraint;
-use crate::memory::since_compaction::{FoundConstraint, OpenIssue};
 
 fn constraint(text: &str) -> ActiveConstraint {
     ActiveConstraint { constraint: text.into(), source_iteration: None }

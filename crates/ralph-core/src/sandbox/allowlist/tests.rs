@@ -2,9 +2,9 @@
 
 use expect_test::expect;
 use proptest::prelude::*;
+use ralph_model::sandbox::NetworkMode;
 
 use super::*;
-use crate::sandbox::NetworkMode;
 
 fn policy(allow: &[&str], deny: &[&str], private: &[&str]) -> NetworkPolicy {
     let list = |texts: &[&str]| texts.iter().map(|it| (*it).to_owned()).collect();

@@ -7,8 +7,8 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 
 use expect_test::{Expect, expect};
 use proptest::prelude::*;
-use ralph_core::ids::TaskId;
-use ralph_core::task::TaskStatus;
+use ralph_model::ids::TaskId;
+use ralph_model::task::TaskStatus;
 
 use super::*;
 

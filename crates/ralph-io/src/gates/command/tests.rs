@@ -2,9 +2,9 @@
 
 use std::fs;
 
-use ralph_core::gate::{EmptyRun, GateKind};
-use ralph_core::ids::{IterationNumber, RunId};
-use ralph_core::units::Millis;
+use ralph_model::gate::{EmptyRun, GateKind};
+use ralph_model::ids::{IterationNumber, RunId};
+use ralph_model::units::Millis;
 
 use super::*;
 

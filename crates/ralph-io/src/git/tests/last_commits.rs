@@ -1,6 +1,6 @@
 //! What is shown of the history.
 
-use ralph_core::units::Timestamp;
+use ralph_model::units::Timestamp;
 
 use super::*;
 

@@ -1,6 +1,6 @@
 //! What agents do to repositories, and that every operation copes with it.
 
-use ralph_core::event::History;
+use ralph_model::worktree::History;
 
 use super::*;
 

@@ -20,14 +20,14 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use ralph_core::event::{Checkpoint, CommitId, TreeDiff, TreeId};
-use ralph_core::ids::{IterationNumber, RunId, TaskId};
+use ralph_core::landing::failure_branch::name_failure_branch;
 use ralph_core::ports::{
     CheckpointDepth, CommitOrder, CommitResult, FailureBranchOrder, HookResult, HookTrial,
-    IterationMark, ScmResult, Vcs as _,
+    ScmResult, Vcs as _,
 };
-
-use ralph_core::failure_branch::name_failure_branch;
+use ralph_model::ids::{IterationNumber, RunId, TaskId};
+use ralph_model::run::IterationMark;
+use ralph_model::worktree::{Checkpoint, CommitId, TreeDiff, TreeId};
 
 use super::*;
 use crate::process::{ProcessLimits, Spawn, StdinSource, Watch, capture_output};

@@ -1,9 +1,9 @@
 //! What an agent did to tree and history, and patches.
 
-use ralph_core::event::History;
-use ralph_core::glob::Pattern;
-use ralph_core::handoff::{FileAction, FileTouched};
 use ralph_core::ports::{OBSERVED_FILES, Observation};
+use ralph_model::glob::Pattern;
+use ralph_model::handoff::{FileAction, FileTouched};
+use ralph_model::worktree::History;
 
 use super::*;
 

@@ -1,6 +1,6 @@
 //! Rollbacks: the user's work is not lost, and the iteration's work is kept.
 
-use ralph_core::glob::Pattern;
+use ralph_model::glob::Pattern;
 
 use super::*;
 

@@ -5,7 +5,7 @@
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
-use ralph_core::sandbox::{Backend, NetworkMode};
+use ralph_model::sandbox::{Backend, NetworkMode};
 
 use super::super::boundary::{Boundary, BoundaryEntry};
 use super::super::proxy::{PORT_INSIDE, list_proxy_variables};

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
 use expect_test::expect;
-use ralph_core::sandbox::NetworkMode;
+use ralph_model::sandbox::NetworkMode;
 
 use super::engine::{ContainerUser, SelinuxLabels, read_docker, read_podman};
 use super::*;

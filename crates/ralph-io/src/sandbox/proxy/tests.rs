@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use ralph_core::sandbox::addresses::AddressClass;
 use ralph_core::sandbox::allowlist::{ConnectionRefusal, NetworkAllowlist, RefusalReason};
-use ralph_core::sandbox::{NetworkMode, NetworkPolicy};
+use ralph_model::sandbox::{NetworkMode, NetworkPolicy};
 
 use super::*;
 

@@ -5,9 +5,9 @@
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
-use ralph_core::sandbox::Backend;
+use ralph_core::checking::secret::is_secret_name;
 use ralph_core::sandbox::hosts::DEFAULT_PORT;
-use ralph_core::secret::is_secret_name;
+use ralph_model::sandbox::Backend;
 
 use super::super::SANDBOX_VARIABLE;
 use super::{SbxForm, ShareAccess, Vm};

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
 use expect_test::expect;
-use ralph_core::sandbox::NetworkPolicy;
+use ralph_model::sandbox::NetworkPolicy;
 
 use super::*;
 use crate::sandbox::boundary::{build_example_boundary, build_example_spawn, format_spawn};

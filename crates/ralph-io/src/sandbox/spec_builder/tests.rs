@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use ralph_core::sandbox::{Backend, RequestedBackend};
+use ralph_model::sandbox::{Backend, RequestedBackend};
 
 use super::*;
 

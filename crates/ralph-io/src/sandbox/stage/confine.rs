@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use ralph_core::sandbox::UnixSockets;
+use ralph_model::sandbox::UnixSockets;
 use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior, setrlimit};
 use rustix::thread::{
     CapabilitySet, CapabilitySets, clear_ambient_capability_set,

@@ -13,7 +13,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt::socket_peercred;
 use rustix::process::Pid;
 
-use crate::process::{ProcessLimits, Spawn, StdinSource};
+use crate::process::Spawn;
 use crate::sandbox::SandboxNetwork;
 use crate::sandbox::boundary::Boundary;
 use crate::sandbox::container::{Container, ContainerNote, ContainerSlot, build_container_name};
@@ -95,15 +95,7 @@ fn build_client(
     command_line: &[std::ffi::OsString],
 ) -> Command {
     let boundary = Boundary::from_spec(&plan.spec, &plan.project, plan.home.as_deref());
-    let spawn = Spawn {
-        program: command_line[0].clone(),
-        args: command_line[1..].to_vec(),
-        cwd: plan.cwd.clone(),
-        // This process runs with the child's environment.
-        env: std::env::vars_os().collect(),
-        stdin: StdinSource::Null,
-        limits: ProcessLimits::default(),
-    };
+    let spawn = plan.rebuild_spawn(command_line);
     let Spawn { program, args, cwd, env, .. } = container.wrap_spawn(spawn, &boundary, berth);
     let mut command = Command::new(program);
     // Signals for the program are forwarded to it; in the same group the client would repeat them.

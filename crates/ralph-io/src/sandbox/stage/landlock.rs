@@ -5,19 +5,18 @@
 //! port, and the filter of system calls closes the rest. ralph's sweep ends orphans and processes
 //! that still run. Not here: that filter (`confine`).
 
-use std::env;
 use std::ffi::OsString;
-use std::fs;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
+use std::{env, fs};
 
 use landlock::{
     ABI, Access as _, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible as _, NetPort,
     PathBeneath, PathFd, Ruleset, RulesetAttr as _, RulesetCreated, RulesetCreatedAttr as _,
     RulesetError, RulesetStatus, Scope,
 };
-use ralph_core::sandbox::UnixSockets;
+use ralph_model::sandbox::UnixSockets;
 
 use super::confine::{NetworkIsolation, VisibleProcesses, confine_process};
 use super::inside::{build_run_error, enter_directory};

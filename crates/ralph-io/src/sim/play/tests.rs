@@ -1,16 +1,16 @@
 //! Scripts in every dialect, read back by the adapters of those dialects.
 
-use ralph_core::agent_output::{AgentEvent, Reply};
-use ralph_core::child::Ending as End;
-use ralph_core::failure::FailureClass;
-use ralph_core::recipe::AgentKind;
-use ralph_core::structured_output::Schema;
+use ralph_agents::test_support::{self, build_request};
+use ralph_agents::{self as agents, LineActivity};
+use ralph_core::answers::structured_output::Schema;
+use ralph_model::agent::AgentKind;
+use ralph_model::agent_output::{AgentEvent, Reply};
+use ralph_model::child::Ending as End;
+use ralph_model::failure::FailureClass;
 use serde_json::json;
 
 use super::super::scenario::SimDialect;
 use super::*;
-use ralph_agents::test_support::{self, build_request};
-use ralph_agents::{self as agents, LineActivity};
 
 mod shapes;
 mod steps;

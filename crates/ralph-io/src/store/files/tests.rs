@@ -2,8 +2,9 @@
 
 use std::fs;
 
-use ralph_core::gate::{GateStatus, Severity};
-use ralph_core::stuck::ErrorHash;
+use ralph_core::run_loop::fold::fold_events;
+use ralph_model::gate::{GateStatus, Severity};
+use ralph_model::stuck::ErrorHash;
 
 use super::*;
 use crate::store::sample;
@@ -27,7 +28,7 @@ fn the_counters_are_there_for_scripts() {
     let (directory, mut store) = store();
     let events = sample::build_events();
     for count in [7, events.len()] {
-        let state = RunState::fold(&events[..count]).expect("folds");
+        let state = fold_events(&events[..count]).expect("folds");
         store.publish_view(&View::State(&state)).expect("written");
     }
     let text = fs::read_to_string(directory.path().join(".ralph/state.json")).expect("written");
@@ -49,11 +50,11 @@ fn the_counters_are_there_for_scripts() {
     .assert_eq(&text);
 }
 
-fn memory(summary: &str) -> ralph_core::memory::Compacted {
-    ralph_core::memory::Compacted {
-        memory: ralph_core::memory::Memory {
+fn memory(summary: &str) -> ralph_model::memory::Compacted {
+    ralph_model::memory::Compacted {
+        memory: ralph_model::memory::Memory {
             project_summary: summary.into(),
-            ..ralph_core::memory::Memory::default()
+            ..ralph_model::memory::Memory::default()
         },
         resolved: Vec::new(),
         left_out: vec!["too long".into()],
@@ -64,7 +65,7 @@ fn memory(summary: &str) -> ralph_core::memory::Compacted {
 fn the_latest_memory_replaces_the_one_before_it_once() {
     let (directory, mut store) = store();
     let place = directory.path().join(".ralph/context");
-    let run = ralph_core::ids::RunId("20261114-231500-k3f9".into());
+    let run = ralph_model::ids::RunId("20261114-231500-k3f9".into());
     let mut publish = |iteration, summary: &str| {
         let (iteration, compacted) = (IterationNumber(iteration), &memory(summary));
         store.publish_view(&View::Memory { run: &run, iteration, compacted }).expect("written");
@@ -148,7 +149,7 @@ fn a_view_behind_a_link_is_not_written() {
     let (directory, mut store) = store();
     let elsewhere = tempfile::tempdir().expect("a directory");
     std::os::unix::fs::symlink(elsewhere.path(), directory.path().join(".ralph")).expect("a link");
-    let state = RunState::fold(&sample::build_events()).expect("folds");
+    let state = fold_events(&sample::build_events()).expect("folds");
     let error = store.publish_view(&View::State(&state)).expect_err("refused").to_string();
     assert!(error.contains(".ralph` is not a directory"), "{error}");
     assert_eq!(fs::read_dir(elsewhere.path()).expect("readable").count(), 0);

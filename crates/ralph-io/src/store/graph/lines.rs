@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 
-use ralph_core::graph::{Entity, Graph, Relation};
+use ralph_core::memory::graph::{Entity, Graph, Relation};
 use serde::Deserialize;
 use serde::ser::{Serialize, SerializeMap as _, Serializer};
 use serde_json::{Deserializer, Map, Value};

@@ -3,7 +3,7 @@
 use std::os::unix::fs::symlink;
 use std::thread;
 
-use ralph_core::graph::{Entity, Observations};
+use ralph_core::memory::graph::{Entity, Observations};
 
 use super::*;
 

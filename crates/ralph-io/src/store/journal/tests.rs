@@ -4,6 +4,7 @@ use std::fs;
 use std::time::Duration;
 
 use proptest::prelude::*;
+use ralph_core::run_loop::fold::fold_events;
 
 use super::*;
 use crate::process::{self, ProcessLimits, Spawn, StdinSource, Watch};
@@ -28,7 +29,7 @@ fn appended_events_are_read_back_and_fold() {
     let events = sample::build_events();
     write(&path, &events);
     assert_eq!(all(&path).expect("readable"), events);
-    assert_eq!(fold_journal(&path).expect("folds"), RunState::fold(&events).expect("folds"));
+    assert_eq!(fold_journal(&path).expect("folds"), fold_events(&events).expect("folds"));
     Journal::create(&path).expect_err("never overwritten");
 }
 
@@ -42,7 +43,7 @@ fn a_journal_cut_anywhere_folds_to_a_prefix_and_can_be_resumed() {
         let whole = bytes[..length].split(|byte| *byte == b'\n').count() - 1;
         fs::write(&path, &bytes[..length]).expect("written");
         assert_eq!(all(&path).expect("readable"), events[..whole], "cut at {length}");
-        match RunState::fold(&events[..whole]) {
+        match fold_events(&events[..whole]) {
             Ok(state) => assert_eq!(fold_journal(&path).expect("folds"), state, "cut at {length}"),
             Err(_) => assert!(matches!(fold_journal(&path), Err(JournalError::Empty { .. }))),
         }
@@ -162,7 +163,7 @@ fn fill(path: &Path) {
     for seq in 2..100 {
         let event = Recorded {
             seq,
-            event: ralph_core::event::Event::Warned { text: "x".repeat(500) },
+            event: ralph_model::event::Event::Warned { text: "x".repeat(500) },
             ..events[0].clone()
         };
         if let Err(error) = journal.append(&event) {

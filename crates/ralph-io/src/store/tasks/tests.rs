@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::fs::FileTimes;
 use std::os::unix::fs::MetadataExt as _;
 
-use ralph_core::ids::TaskId;
 use ralph_core::ports::Store as _;
-use ralph_core::task::{TaskFields, TaskStatus};
-use ralph_core::task_state::DirtyTasks;
+use ralph_model::ids::TaskId;
+use ralph_model::task::{TaskFields, TaskStatus};
+use ralph_model::task_state::DirtyTasks;
 
 use super::*;
 use crate::store::journal::Journal;

@@ -4,10 +4,10 @@
 
 use std::collections::BTreeMap;
 
-use ralph_core::event::{Event, Purpose, Recorded, WaitReason};
-use ralph_core::failure::{FailureClass, RateLimitAction};
-use ralph_core::ids::Role;
-use ralph_core::recipe::Recipe;
+use ralph_model::event::{Event, Purpose, Recorded, WaitReason};
+use ralph_model::failure::{FailureClass, RateLimitAction};
+use ralph_model::ids::Role;
+use ralph_model::recipe::Recipe;
 
 use super::{Invariant, Observer};
 use crate::simulation::world::SimulatedWorld;

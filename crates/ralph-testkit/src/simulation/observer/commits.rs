@@ -1,9 +1,10 @@
 //! Checks what ralph commits, and what it removes.
 
-use ralph_core::event::{Event, Landed, Recorded};
-use ralph_core::gate::{GateResult, GateStatus, Severity};
-use ralph_core::ids::Role;
-use ralph_core::recipe::{CommitPolicy, OnFailure, PROGRESS, Recipe};
+use ralph_model::event::{Event, Recorded};
+use ralph_model::gate::{GateResult, GateStatus, Severity};
+use ralph_model::ids::Role;
+use ralph_model::recipe::{CommitPolicy, OnFailure, PROGRESS, Recipe};
+use ralph_model::worktree::Landed;
 
 use super::{Invariant, Observer, WatchedIteration, check_gates_passed};
 use crate::simulation::plan::CommitMode;

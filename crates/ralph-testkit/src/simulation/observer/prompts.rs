@@ -1,10 +1,10 @@
 //! Checks prompts: never over the budget, and never without the protected parts.
 
-use ralph_core::context::{SectionCost, SectionName};
-use ralph_core::event::Purpose;
-use ralph_core::ids::Role;
 use ralph_core::ports::AgentRequest;
-use ralph_core::run::RunState;
+use ralph_model::context::{SectionCost, SectionName};
+use ralph_model::event::Purpose;
+use ralph_model::ids::Role;
+use ralph_model::run::RunState;
 
 use super::{Invariant, Observer};
 use crate::simulation::world::SimulatedWorld;
@@ -78,7 +78,7 @@ fn check_work_prompt(state: &RunState, request: &AgentRequest) -> Result<(), Str
     let replaced = state
         .feedback
         .iter()
-        .any(|feedback| feedback.action == ralph_core::gate::FailAction::Replace);
+        .any(|feedback| feedback.action == ralph_model::gate::FailAction::Replace);
     for feedback in &state.feedback {
         let start: String = feedback.text.chars().take(80).collect();
         if !prompt.contains(&start) {

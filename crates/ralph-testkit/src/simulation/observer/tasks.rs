@@ -5,11 +5,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use ralph_core::event::{Event, Landed, Recorded};
-use ralph_core::ids::{Role, TaskId};
-use ralph_core::recipe::{Recipe, Retry, TaskWork};
-use ralph_core::review::{ReviewPolicy, ReviewStatus};
-use ralph_core::task::{ListOwner, Task, TaskList, TaskStatus};
+use ralph_model::event::{Event, Recorded};
+use ralph_model::ids::{Role, TaskId};
+use ralph_model::recipe::{Recipe, Retry, TaskWork};
+use ralph_model::review::{ReviewPolicy, ReviewStatus};
+use ralph_model::task::{ListOwner, Task, TaskList, TaskStatus};
+use ralph_model::worktree::Landed;
 
 use super::{Invariant, Observer, WatchedIteration, check_gates_passed};
 use crate::simulation::agent_action::IntendedVerdict;
@@ -321,7 +322,7 @@ fn has_skip_request(world: &SimulatedWorld) -> bool {
         matches!(
             &recorded.event,
             Event::ControlRequested { asked, refused: None }
-                if matches!(asked.request, ralph_core::control::ControlRequest::Skip { .. })
+                if matches!(asked.request, ralph_model::control::ControlRequest::Skip { .. })
         )
     })
 }

@@ -6,21 +6,21 @@ mod landed;
 mod listed;
 mod prompted;
 
-use ralph_core::event::{
-    Checkpoint, CommitId, Event, History, Landed, Observation, Purpose, TreeDiff,
+use ralph_model::agent::AgentKind;
+use ralph_model::event::{Event, JOURNAL_VERSION, Purpose, Recorded};
+use ralph_model::gate::{
+    FailAction, GateKind, GatePersistence, GateResult, GateReuse, GateStatus, Severity,
+    ValidationStrategy,
 };
-use ralph_core::event::{JOURNAL_VERSION, Recorded};
-use ralph_core::gate::{FailAction, GatePersistence, GateResult, GateReuse, GateStatus, Severity};
-use ralph_core::gate::{GateKind, ValidationStrategy};
-use ralph_core::ids::{AskNumber, IterationNumber, Role, RunId};
-use ralph_core::judge::{Judgement, Landing, Verdict};
-use ralph_core::outcome::Outcome;
-use ralph_core::ports::IterationMark;
-use ralph_core::recipe::{AgentKind, BaselinePolicy, OnFailure};
-use ralph_core::review::{ReviewState, ReviewStatus};
-use ralph_core::run::RunState;
-use ralph_core::task::{TaskChange, TaskStatus};
-use ralph_core::units::{Millis, Timestamp};
+use ralph_model::ids::{AskNumber, IterationNumber, Role, RunId};
+use ralph_model::judgement::{Judgement, Landing, Verdict};
+use ralph_model::outcome::Outcome;
+use ralph_model::recipe::{BaselinePolicy, OnFailure};
+use ralph_model::review::{ReviewState, ReviewStatus};
+use ralph_model::run::{IterationMark, RunState};
+use ralph_model::task::{TaskChange, TaskStatus};
+use ralph_model::units::{Millis, Timestamp};
+use ralph_model::worktree::{Checkpoint, CommitId, History, Landed, Observation, TreeDiff};
 
 use super::{Invariant, Observer};
 use crate::simulation::agent_action::IntendedVerdict;

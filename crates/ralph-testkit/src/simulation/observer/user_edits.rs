@@ -2,8 +2,9 @@
 
 #![expect(clippy::wildcard_enum_match_arm, reason = "most events are about something else")]
 
-use ralph_core::event::{Event, Purpose, Recorded};
-use ralph_core::task::{Task, TaskList, TaskStatus};
+use ralph_core::tasks::validation::validate_list;
+use ralph_model::event::{Event, Purpose, Recorded};
+use ralph_model::task::{Task, TaskList, TaskStatus};
 
 use super::{Invariant, Observer, WatchedIteration};
 use crate::simulation::user_edits::EditedList;
@@ -68,6 +69,6 @@ fn build_expected_list(
     if let Some(at) = gone.and_then(|id| before.tasks.iter().position(|task| task.id == *id)) {
         expected.tasks.insert(at.min(expected.tasks.len()), before.tasks[at].clone());
     }
-    let is_worse = expected.validate().len() > before.validate().len();
+    let is_worse = validate_list(&expected).len() > validate_list(&before).len();
     if is_worse { TaskList::clone(before) } else { expected }
 }

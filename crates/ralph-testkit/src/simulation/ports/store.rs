@@ -4,12 +4,11 @@ use std::panic;
 use std::path::Path;
 use std::rc::Rc;
 
-use ralph_core::event::{Event, Recorded};
-use ralph_core::plan::PlanState;
-use ralph_core::ports::{
-    CompareMode, ListOrder, PromptError, Store, StoreError, TasksError, TasksFound, View,
-};
-use ralph_core::task::TaskList;
+use ralph_core::asking::prompt::PromptError;
+use ralph_core::ports::{CompareMode, ListOrder, Store, StoreError, TasksError, View};
+use ralph_model::event::{Event, Recorded};
+use ralph_model::plan::PlanState;
+use ralph_model::task::{TaskList, TasksFound};
 
 use super::{Port, ViolationFound};
 use crate::simulation::plan::FaultKind;

@@ -3,13 +3,13 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use ralph_core::event::{CheckedOut, Checkpoint, Observation, TreeId};
-use ralph_core::glob::Pattern;
 use ralph_core::ports::{
-    CheckpointDepth, CommitOrder, CommitResult, FailureBranchOrder, IterationMark, SavedBranch,
-    ScmResult, Survey, Vcs, VcsError,
+    CheckpointDepth, CommitOrder, CommitResult, FailureBranchOrder, SavedBranch, ScmResult, Survey,
+    Vcs, VcsError,
 };
-use ralph_core::secret::leak::SecretLeak;
+use ralph_model::glob::Pattern;
+use ralph_model::run::IterationMark;
+use ralph_model::worktree::{CheckedOut, Checkpoint, Observation, SecretLeak, TreeId};
 
 use super::{GIT_ERROR, Port};
 use crate::simulation::observer::Invariant;

@@ -14,8 +14,8 @@ fn scroll(lines: &[&str]) -> Scrollback {
     scroll
 }
 
-fn texts(rows: Vec<(LineKind, Spans)>) -> Vec<String> {
-    rows.into_iter().map(|(_, row)| row.into_iter().map(|(_, text)| text).collect()).collect()
+fn texts(rows: Vec<Spans>) -> Vec<String> {
+    rows.into_iter().map(|row| row.into_iter().map(|(_, text)| text).collect()).collect()
 }
 
 #[track_caller]
@@ -62,7 +62,7 @@ fn pieces_of_a_line_are_one_line() {
         scroll.push_text(LineKind::Text, piece);
     }
     check(&scroll, &["ab", "cdef"]);
-    let row = scroll.visible_rows(ROOM).remove(1).1;
+    let row = scroll.visible_rows(ROOM).remove(1);
     let spans = [(Paint::None, "c"), (Paint::Bad, "de"), (Paint::None, "f")];
     assert_eq!(row, spans.map(|(paint, text)| (paint, text.to_owned())));
 }

@@ -1,8 +1,8 @@
 //! Any events, keys and sizes: never a panic, and no control characters on the screen.
 
 use proptest::prelude::*;
-use ralph_core::agent_output::{Usage, UsageScope};
-use ralph_core::event::WaitReason;
+use ralph_model::agent_output::{Usage, UsageScope};
+use ralph_model::event::WaitReason;
 
 use super::*;
 use crate::tui::key_actions::handle_key;

@@ -1,6 +1,6 @@
 //! Key handling: from a state and a key to a state and an action.
 
-use ralph_core::control::ControlRequest;
+use ralph_model::control::ControlRequest;
 
 use super::*;
 use crate::tui::key_actions::{KeyAction, handle_key};

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use expect_test::{Expect, expect};
-use ralph_core::checklist::Checklist;
-use ralph_core::event::WaitReason;
-use ralph_core::outcome::Outcome;
-use ralph_core::plan::PlanState;
+use ralph_core::tasks::checklist::Checklist;
+use ralph_core::tasks::plan::assess_plan_text;
+use ralph_model::event::WaitReason;
+use ralph_model::outcome::Outcome;
 use ratatui_core::style::{Color, Modifier};
 
 use super::*;
@@ -151,7 +151,7 @@ fn a_prompt_has_iterations() {
 fn a_plan_has_iterations_and_what_is_next() {
     let mut rig = Rig::new();
     rig.begin(prompt_recipe()).pass(10).iterate(1, Role::Build, None);
-    let look = PlanState::from_text("- [x] Read\n- [ ] Print the table\n- [ ] Say why\n");
+    let look = assess_plan_text("- [x] Read\n- [ ] Print the table\n- [ ] Say why\n");
     rig.tell(Event::PlanSeen { look });
     let seen = rig.sized(70, 12);
     assert!(seen.contains("Plan 1/3"), "{seen}");
@@ -221,7 +221,7 @@ fn all_items_of_a_long_plan_can_be_scrolled_to() {
         counted.fetch_add(1, Ordering::SeqCst);
         Some(Checklist::read(&text))
     });
-    rig.tell(Event::PlanSeen { look: PlanState::from_text(&plan) });
+    rig.tell(Event::PlanSeen { look: assess_plan_text(&plan) });
     let seen = rig.sized(70, 16);
     assert!(seen.contains("Plan 3/10000") && seen.contains("○ Item 11 "), "{seen}");
     rig.screen.focus = Panel::List;

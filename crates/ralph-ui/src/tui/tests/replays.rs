@@ -1,16 +1,17 @@
 //! Replays: played, and stepped through by iteration.
 
 use std::collections::VecDeque;
+use std::ops::ControlFlow;
 
-use ralph_core::checklist::Checklist;
-use ralph_core::plan::PlanState;
+use ralph_core::tasks::checklist::Checklist;
+use ralph_core::tasks::plan::assess_plan_text;
 
 use super::*;
-use crate::tui::display::{ScreenHost, StayOrLeave};
+use crate::tui::display::ScreenHost;
 use crate::tui::key_actions::{KeyAction, handle_key};
 use crate::tui::keys::TerminalKey;
-use crate::tui::replay_player::{CallOutput, Recording, ReplayKind, ReplayPlayer};
-use crate::tui::screen::PlayState;
+use crate::tui::replay_player::{CallOutput, Recording, ReplayPlayer};
+use crate::tui::screen::{PlayState, ReplaySource};
 
 /// A recording of three iterations with a short text in each.
 struct Record {
@@ -51,13 +52,13 @@ fn record() -> Vec<Recorded> {
     rig.course.events
 }
 
-fn player(facts: Vec<Recorded>, moment: ReplayKind) -> (ReplayPlayer, ScreenState) {
+fn player(facts: Vec<Recorded>, source: ReplaySource) -> (ReplayPlayer, ScreenState) {
     let options = options(&StylePreferences::default(), &terminal());
-    let mut screen = ScreenState::new((&options.style).into(), options.clock.clone());
+    let mut screen = ScreenState::new(options.style.clone(), options.clock.clone());
     screen.size = Size::new(80, 24);
     let send = Box::new(|_: &_| Err("no run is active".to_owned()));
     let record = Box::new(Record { facts, output: VecDeque::new(), looks: 0 });
-    let mut player = ReplayPlayer::new(Link::default(), options, record, moment, send);
+    let mut player = ReplayPlayer::new(Link::default(), options, record, source, send);
     player.show_beginning(&mut screen);
     (player, screen)
 }
@@ -66,7 +67,7 @@ fn push(
     player: &mut ReplayPlayer,
     screen: &mut ScreenState,
     key: &TerminalKey,
-) -> Option<StayOrLeave> {
+) -> Option<ControlFlow<()>> {
     handle_key(screen, key).map(|action| player.execute_action(action, screen))
 }
 
@@ -79,7 +80,7 @@ fn later(player: &mut ReplayPlayer, screen: &mut ScreenState, millis: u64) -> St
 
 #[test]
 fn it_plays_with_shortened_gaps() {
-    let (mut player, mut screen) = player(record(), ReplayKind::Ended);
+    let (mut player, mut screen) = player(record(), ReplaySource::Record);
     later(&mut player, &mut screen, 0);
     let seen = later(&mut player, &mut screen, 1);
     assert!(seen.starts_with(" replay x8 23:15:00"), "{seen}");
@@ -103,7 +104,7 @@ fn it_plays_with_shortened_gaps() {
 
 #[test]
 fn it_steps_by_iteration_both_ways() {
-    let (mut player, mut screen) = player(record(), ReplayKind::Ended);
+    let (mut player, mut screen) = player(record(), ReplaySource::Record);
     let mut step = |key: TerminalKey| {
         push(&mut player, &mut screen, &key);
         let seen = later(&mut player, &mut screen, 1);
@@ -122,15 +123,18 @@ fn it_steps_by_iteration_both_ways() {
 fn an_active_run_is_shown_up_to_now_and_takes_requests() {
     let mut facts = record();
     let rest = facts.split_off(facts.len() - 2);
-    let (mut player, mut screen) = player(facts, ReplayKind::Active);
+    let (mut player, mut screen) = player(facts, ReplaySource::Live);
     let seen = later(&mut player, &mut screen, 1_000);
     assert!(seen.contains("live") && seen.contains("word 3"), "{seen}");
     assert!(!seen.contains("word 2"), "{seen}");
     assert_eq!(
         handle_key(&mut screen, &TerminalKey::Char('p')),
-        Some(KeyAction::Request(ralph_core::control::ControlRequest::Pause))
+        Some(KeyAction::Request(ralph_model::control::ControlRequest::Pause))
     );
-    assert_eq!(push(&mut player, &mut screen, &TerminalKey::Char('p')), Some(StayOrLeave::Stay));
+    assert_eq!(
+        push(&mut player, &mut screen, &TerminalKey::Char('p')),
+        Some(ControlFlow::Continue(()))
+    );
     let seen = later(&mut player, &mut screen, 1);
     assert!(seen.contains("no run is active"), "{seen}");
     assert_eq!(rest.len(), 2);
@@ -142,10 +146,10 @@ fn the_last_plan_is_complete_and_earlier_ones_are_as_recorded() {
     rig.begin(prompt_recipe());
     for (number, plan) in [(1, "- [ ] Read\n"), (2, "- [x] Read\n- [ ] Print\n")] {
         rig.pass(10).iterate(number, Role::Build, None);
-        rig.tell(Event::PlanSeen { look: PlanState::from_text(plan) });
+        rig.tell(Event::PlanSeen { look: assess_plan_text(plan) });
         rig.pass(10).tell(Event::IterationEnded { iteration: IterationNumber(number) });
     }
-    let (mut player, mut screen) = player(rig.course.events, ReplayKind::Ended);
+    let (mut player, mut screen) = player(rig.course.events, ReplaySource::Record);
     let step = |player: &mut ReplayPlayer, screen: &mut ScreenState| {
         push(player, screen, &TerminalKey::Right);
         later(player, screen, 1)

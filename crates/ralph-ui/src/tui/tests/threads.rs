@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-use ralph_core::control::ControlRequest;
-use ralph_core::outcome::Outcome;
 use ralph_core::ports::Ui;
+use ralph_core::run_loop::fold::{apply_event, start_state};
+use ralph_model::control::ControlRequest;
+use ralph_model::outcome::Outcome;
 
 use super::*;
 use crate::tui::display::{Device, KeyRead};
@@ -159,10 +160,10 @@ fn scene() -> Scene {
     };
     let mut view = FullScreen::start(setup, |link| link, plain.clone());
     let events = tasks().course.events;
-    let mut state = RunState::from_first_event(&events[0]).expect("the first event");
+    let mut state = start_state(&events[0]).expect("the first event");
     view.show_event(&events[0], &state);
     for fact in &events[1..] {
-        state.apply_event(fact).expect("it fits");
+        apply_event(&mut state, fact).expect("it fits");
         view.show_event(fact, &state);
     }
     Scene { toy, plain, link, requests, view, events, state }
@@ -173,7 +174,7 @@ impl Scene {
         let last = self.events.last().expect("an event");
         let event = Event::RunEnded { outcome: Outcome::Complete, left: None };
         let fact = Recorded { seq: last.seq + 1, event, ..last.clone() };
-        self.state.apply_event(&fact).expect("it fits");
+        apply_event(&mut self.state, &fact).expect("it fits");
         self.view.show_event(&fact, &self.state);
     }
 }

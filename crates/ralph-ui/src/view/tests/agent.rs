@@ -1,10 +1,11 @@
 //! The messages and tool calls of the agent.
 
-use super::*;
 use expect_test::expect;
-use ralph_core::agent_output::{
+use ralph_model::agent_output::{
     RateLimitStatus, ResultStatus, TodoItem, TodoState, ToolOutcome, UsageScope,
 };
+
+use super::*;
 
 fn text(words: &str, form: TextForm) -> AgentEvent {
     AgentEvent::Text { text: words.into(), speaker: Speaker::Agent, form }

@@ -1,11 +1,12 @@
 //! The lines of ralph itself, from the first line of a run to the last.
 
-use super::*;
-use crate::style::Timestamps;
 use expect_test::expect;
-use ralph_core::event::{History, Landed, Observation, TreeDiff, TreeId, WaitReason};
-use ralph_core::failure::FailureClass;
-use ralph_core::outcome::Outcome;
+use ralph_model::event::WaitReason;
+use ralph_model::failure::FailureClass;
+use ralph_model::outcome::Outcome;
+use ralph_model::worktree::{History, Landed, Observation, TreeDiff, TreeId};
+
+use super::*;
 
 /// An iteration that fails its gates, then one that completes the work.
 fn two_iterations(stage: &mut Stage) {
@@ -290,7 +291,7 @@ fn a_quiet_run_shows_only_what_matters() {
 #[test]
 fn without_the_stream_only_the_summary_of_a_call_is_shown() {
     let mut options = options(&StylePreferences::default(), &pipe(), Verbosity::Normal);
-    options.agent_stream = AgentStream::Hidden;
+    options.shows_agent = false;
     let mut stage = Stage::of(options);
     let bare = Recipe { gates: Vec::new(), ..recipe() };
     stage.begin(bare).iterate(1).ask(1, Role::Prompt).answer(1, "I tried.").judge();
@@ -441,7 +442,7 @@ fn leftovers_and_slowness_are_warned_about() {
 
 #[test]
 fn every_end_suggests_the_next_command() {
-    use ralph_core::budget::ExhaustedBudget;
+    use ralph_model::budget::ExhaustedBudget;
     let used = UsdMicros::from_dollars(20.5);
     let limit = UsdMicros::from_dollars(20.0);
     let mut shown = String::new();
@@ -512,11 +513,7 @@ fn every_end_suggests_the_next_command() {
 
 #[test]
 fn own_lines_keep_to_eighty_columns() {
-    for (around, timestamps) in [
-        (pipe(), Timestamps::Hidden),
-        (terminal(), Timestamps::Hidden),
-        (pipe(), Timestamps::Shown),
-    ] {
+    for (around, timestamps) in [(pipe(), false), (terminal(), false), (pipe(), true)] {
         let preferences = StylePreferences {
             color: StyleChoice::Never,
             timestamps,

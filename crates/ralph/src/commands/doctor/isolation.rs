@@ -5,12 +5,12 @@
 use std::path::Path;
 
 use ralph_agents as agents;
-use ralph_core::ids::Role;
-use ralph_core::sandbox::Backend;
 use ralph_io::process::Watch;
 use ralph_io::sandbox::{
     ChosenBackend, DetectionContext, ProbeResult, choose_backend, detect_backend,
 };
+use ralph_model::ids::Role;
+use ralph_model::sandbox::Backend;
 use ralph_ui::doctor_report::{self, Detail, Health};
 use ralph_ui::view::Verbosity;
 use serde_json::{Value, json};

@@ -2,16 +2,17 @@
 //!
 //! It uses the settings of the project, as a run would. Not here: the rules.
 
-use ralph_core::glob::Pattern;
-use ralph_core::guard::{
-    self, GuardDecision, GuardFindings, GuardRefusal, GuardedToolCall, LocatedPath, ShellCommand,
-    find_rule,
+use ralph_guard as guard;
+use ralph_guard::{
+    GuardDecision, GuardFindings, GuardRefusal, GuardedToolCall, LocatedPath, ShellCommand,
+    decide_call, find_rule,
 };
-use ralph_core::hook_state::HookState;
-use ralph_core::ids::RunId;
-use ralph_core::outcome::ExitStatus;
-use ralph_core::units::Timestamp;
 use ralph_io::hooks::places;
+use ralph_model::glob::Pattern;
+use ralph_model::hook_state::HookState;
+use ralph_model::ids::RunId;
+use ralph_model::outcome::ExitStatus;
+use ralph_model::units::Timestamp;
 use ralph_ui::explanation;
 use serde_json::{Value, json};
 
@@ -39,7 +40,7 @@ pub(crate) fn explain_command(
     let around =
         places::build_surroundings(&active, &layout.active_path(), &project.directory, variable);
     let findings = guard::inspect_call(&GuardedToolCall::Shell(command.clone()), &around);
-    let decision = active.guard.decide_call(&findings);
+    let decision = decide_call(&active.guard, &findings);
     let text = if args.json {
         format!("{:#}\n", convert_findings_to_json(command, &findings, &decision))
     } else {

@@ -10,7 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use ralph_core::guard::{self, GuardDecision, GuardRefusal, GuardedToolCall};
+use ralph_guard as guard;
+use ralph_guard::{GuardDecision, GuardRefusal, GuardedToolCall, decide_call};
 use ralph_io::hooks::places;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -111,7 +112,7 @@ pub(super) fn judge_call(input: &[u8], run: &HookedRun) -> Option<Value> {
     let cwd = asked.cwd.or_else(|| run.active.project.clone()).unwrap_or_else(|| "/".into());
     let around =
         places::build_surroundings(&run.active, &run.file, &cwd, |name| std::env::var_os(name));
-    match run.active.guard.decide_call(&guard::inspect_call(&call, &around)) {
+    match decide_call(&run.active.guard, &guard::inspect_call(&call, &around)) {
         GuardDecision::Pass => None,
         GuardDecision::Warn(refusal) => Some(json!({
             "systemMessage": refusal.reason(),

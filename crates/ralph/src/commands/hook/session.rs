@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use ralph_core::hook_state::HookState;
 use ralph_io::process::RUN_ID_VARIABLE;
 use ralph_io::store::active::{self, ACTIVE_VARIABLE};
+use ralph_model::hook_state::HookState;
 use serde::de::IgnoredAny;
 
 /// The owner of a session.

@@ -3,14 +3,14 @@
 use std::path::Path;
 use std::time::Duration;
 
-use ralph_core::hook_state::HookState;
-use ralph_core::rules::ListSnapshot;
-use ralph_core::stop_hook::{self, CheckNeed, StopFindings, StopObjections};
-use ralph_core::text;
+use ralph_core::hooks::stop_hook::{self, CheckNeed, StopFindings, StopObjections};
 use ralph_io::formats::TaskFile;
 use ralph_io::git::{GitRepository, RepositoryDiscovery};
 use ralph_io::process::Watch;
 use ralph_io::store::active;
+use ralph_model::hook_state::HookState;
+use ralph_model::list_snapshot::ListSnapshot;
+use ralph_model::text;
 use serde_json::{Value, json};
 
 use super::HookInput;
@@ -108,7 +108,7 @@ fn with_snapshot(run: &HookedRun) -> HookState<ListSnapshot> {
 fn read_tasks(
     file: &Path,
     active: &HookState,
-) -> (Option<ralph_core::task::TaskList>, Vec<String>) {
+) -> (Option<ralph_model::task::TaskList>, Vec<String>) {
     let (list, mut problems) = TaskFile::read_despite_faults(file);
     if list.is_some() {
         problems.retain(|problem| {

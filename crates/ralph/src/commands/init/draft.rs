@@ -2,7 +2,7 @@
 //!
 //! Not here: where the values come from.
 
-use ralph_core::project_detection::ProjectCheck;
+use ralph_core::project::detection::ProjectCheck;
 use serde_json::{Value, json};
 
 use crate::cli::WorkflowChoice;
@@ -67,8 +67,9 @@ pub(super) fn format_gate(gate: &ProjectCheck) -> String {
 
 #[cfg(test)]
 mod tests {
+    use ralph_model::gate::GateKind;
+
     use super::*;
-    use ralph_core::gate::GateKind;
 
     #[test]
     fn settings_are_written_in_the_order_of_their_making() {

@@ -2,7 +2,7 @@
 //!
 //! Not here: the questions that follow.
 
-use ralph_core::secret::mask_document;
+use ralph_core::checking::secret::mask_document;
 use ralph_ui::sanitize::sanitize_text;
 
 use super::questions::AnswerReader;

@@ -8,12 +8,13 @@ mod sources;
 use std::path::Path;
 
 use ralph_agents as agents;
-use ralph_core::checklist::Mark;
-use ralph_core::import_loops::{fix_plan, is_loop_prompt};
-use ralph_core::recipe::AgentKind;
-use ralph_core::recipe::PROGRESS;
+use ralph_core::project::import_loops::{fix_plan, is_loop_prompt};
+use ralph_core::tasks::checklist::Mark;
 use ralph_io::formats::TaskFile;
+use ralph_model::agent::AgentKind;
+use ralph_model::recipe::PROGRESS;
 use serde_json::{Value, json};
+use sources::{FoundScript, LoopFile, LoopFiles};
 
 use super::draft::SettingsDraft;
 use super::steps::{FilePreview, InitSteps, choose_treatment};
@@ -23,9 +24,7 @@ use crate::cli::WorkflowChoice;
 use crate::cli_error::CliError;
 use crate::documents::{self, DIRECTORY, PROMPT, TASKS};
 use crate::scaffold::Existing;
-use crate::task_file;
-use crate::templates;
-use sources::{FoundScript, LoopFile, LoopFiles};
+use crate::{task_file, templates};
 
 const USAGE: &str = "ralph init --from FILE --name FEATURE";
 

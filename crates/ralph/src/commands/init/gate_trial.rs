@@ -3,12 +3,12 @@
 //! It never fails `init`, which has written everything before. Not here: how it is recognized that
 //! the sandbox made a gate fail.
 
-use ralph_core::gate::{EmptyRun, Gate, GateKind, GateResult, GateStatus};
-use ralph_core::ids::{IterationNumber, RunId};
 use ralph_core::ports::{GateOrder, Gates as _};
-use ralph_core::units::Millis;
 use ralph_io::gates::CommandGates;
 use ralph_io::process::{StopStage, Watch};
+use ralph_model::gate::{EmptyRun, Gate, GateKind, GateResult, GateStatus};
+use ralph_model::ids::{IterationNumber, RunId};
+use ralph_model::units::Millis;
 use ralph_ui::sanitize::{sanitize_line, sanitize_text};
 
 use super::InitSetup;
@@ -16,9 +16,7 @@ use crate::cli::{CommonArgs, WorkflowChoice};
 use crate::cli_error::CliError;
 use crate::commands::sandbox::ProjectSandbox;
 use crate::isolation::find_wanted_sandbox_kind;
-use crate::recipe;
-use crate::screen;
-use crate::task_file;
+use crate::{recipe, screen, task_file};
 
 /// Time limit of a gate.
 const GATE_TIME_LIMIT: Millis = Millis::from_secs(60);

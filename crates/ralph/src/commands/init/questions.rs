@@ -2,7 +2,7 @@
 //!
 //! Works by lines, so any terminal is enough. Not here: the terminal, and writing the files.
 
-use ralph_core::project_detection::ProjectCheck;
+use ralph_core::project::detection::ProjectCheck;
 use serde_json::{Value, json};
 
 use super::draft::SettingsDraft;
@@ -36,7 +36,6 @@ pub(super) struct WizardAnswers {
     pub(super) workflow: WorkflowChoice,
     /// Name of the feature, for workflows with documents.
     pub(super) name: Option<String>,
-    /// The settings.
     pub(super) draft: SettingsDraft,
 }
 

@@ -6,7 +6,6 @@ use std::path::Path;
 
 use crate::cli::InitArgs;
 use crate::cli_error::CliError;
-use crate::cli_error::to_layout_error;
 use crate::documents;
 use crate::project::Project;
 use crate::scaffold::{self, Existing, ScaffoldResult};
@@ -80,7 +79,7 @@ impl InitSteps {
         loaded: &LoadedSettings,
     ) -> Result<StepResults, CliError> {
         let layout = project.find_layout(loaded)?;
-        layout.prepare_project().map_err(|error| to_layout_error(&error))?;
+        layout.prepare_project().map_err(CliError::from_input_error)?;
         let mut done = StepResults::default();
         for step in &self.0 {
             match step {

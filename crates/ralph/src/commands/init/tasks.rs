@@ -5,18 +5,17 @@
 use std::path::Path;
 
 use ralph_io::process::Watch;
+use ralph_model::recipe::PROGRESS;
 
 use super::draft::SettingsDraft;
 use super::steps::{FilePreview, InitSteps, choose_treatment};
 use super::{InitPlan, InitSetup};
 use crate::cli::WorkflowChoice;
-use ralph_core::recipe::PROGRESS;
-
 use crate::cli_error::CliError;
-use crate::documents::{self, Documents, PRD, PROMPT};
+use crate::documents::{self, Documents, PROMPT};
 use crate::scaffold::Existing;
 use crate::task_file;
-use crate::templates::{self, Feature};
+use crate::templates::{self, Feature, PRD};
 
 const USAGE: &str = "ralph init --workflow tasks --name FEATURE";
 
@@ -32,19 +31,19 @@ pub(super) fn plan_tasks(setup: &InitSetup<'_>) -> Result<InitPlan, CliError> {
         return Ok(plan_existing_list(setup, list));
     }
     let mut steps = InitSteps::default();
-    let list = write_documents(setup, &documents, &feature, &mut steps);
+    let is_kept = write_documents(setup, &documents, &feature, &mut steps);
     let draft = setup.build_draft(WorkflowChoice::Tasks, &[]);
     setup.write_settings(&draft, &mut steps);
     ignore_backups(setup, &mut steps)?;
     let mut found = setup.describe_found_agent(&draft);
-    if setup.answered.is_none() && list == ListState::Fresh {
+    if setup.answered.is_none() && !is_kept {
         found.extend(setup.describe_found_checks());
     }
     for other in others {
         let list = &documents.tasks;
         found.push(format!("found   {other}, which is not used: {list} is the task list"));
     }
-    let checks = describe_checks(setup, &documents, &draft, list);
+    let checks = describe_checks(setup, &documents, &draft, is_kept);
     let mut next =
         vec![format!("Write down in {} what is to be built.", documents.find_sibling_path(PRD))];
     next.extend(setup.find_agent_hint(&draft));
@@ -90,13 +89,6 @@ fn has_task_file(documents: &Documents) -> bool {
     documents.resolve_path(&documents.tasks).symlink_metadata().is_ok()
 }
 
-/// Whether the list is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum ListState {
-    Fresh,
-    Kept,
-}
-
 /// Adds a line for backups to `.gitignore`, if there is a repository.
 pub(super) fn ignore_backups(setup: &InitSetup<'_>, steps: &mut InitSteps) -> Result<(), CliError> {
     if setup.project.find_repository(&Watch::new_detached())?.is_some() {
@@ -105,12 +97,13 @@ pub(super) fn ignore_backups(setup: &InitSetup<'_>, steps: &mut InitSteps) -> Re
     Ok(())
 }
 
+/// Adds the documents. Returns whether an existing list is kept.
 fn write_documents(
     setup: &InitSetup<'_>,
     documents: &Documents,
     feature: &Feature,
     steps: &mut InitSteps,
-) -> ListState {
+) -> bool {
     if let Some(directory) = Path::new(&documents.tasks).parent().and_then(Path::to_str) {
         steps.add_directory(directory);
     }
@@ -144,12 +137,7 @@ fn write_documents(
     let prompt = documents.find_sibling_path(PROMPT);
     steps.add_file(&prompt, templates::PROMPT.to_owned(), Existing::Keep, FilePreview::Name);
     let list = documents.resolve_path(&documents.tasks);
-    let is_there = list.symlink_metadata().is_ok();
-    if is_there && choose_treatment(&list, setup.args) == Existing::Keep {
-        ListState::Kept
-    } else {
-        ListState::Fresh
-    }
+    list.symlink_metadata().is_ok() && choose_treatment(&list, setup.args) == Existing::Keep
 }
 
 /// Returns the check commands of an existing list.
@@ -163,19 +151,15 @@ fn describe_checks(
     setup: &InitSetup<'_>,
     documents: &Documents,
     draft: &SettingsDraft,
-    list: ListState,
+    is_list_kept: bool,
 ) -> String {
-    let commands = match list {
-        ListState::Fresh | ListState::Kept
-            if !read_verify_commands(setup, documents).is_empty() =>
-        {
-            read_verify_commands(setup, documents)
-        }
-        ListState::Fresh if draft.checked_by.is_empty() && setup.answered.is_none() => {
-            setup.found.iter().map(|it| it.command.clone()).collect()
-        }
-        ListState::Fresh => draft.checked_by.clone(),
-        ListState::Kept => Vec::new(),
+    let listed = read_verify_commands(setup, documents);
+    let commands = if is_list_kept || !listed.is_empty() {
+        listed
+    } else if draft.checked_by.is_empty() && setup.answered.is_none() {
+        setup.found.iter().map(|it| it.command.clone()).collect()
+    } else {
+        draft.checked_by.clone()
     };
     match commands.as_slice() {
         [] => format!(

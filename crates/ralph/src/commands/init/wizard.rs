@@ -6,8 +6,8 @@ use std::process;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use ralph_core::outcome::ExitStatus;
 use ralph_io::process::Watch;
+use ralph_model::outcome::ExitStatus;
 use ralph_ui::sanitize::sanitize_text;
 
 use super::questions::{self, WizardDefaults};

@@ -3,7 +3,7 @@
 //! Names, schemas and answers are those of the npm package server-memory, which agents and prompts
 //! already know. Not here: the protocol around a call.
 
-use ralph_core::graph::{Graph, GraphEdit, GraphEditResult, GraphSelection};
+use ralph_core::memory::graph::{Graph, GraphEdit, GraphEditResult, GraphSelection};
 use ralph_io::mask::Masker;
 use ralph_io::store::graph::GraphFile;
 use rmcp::model::{Tool, ToolAnnotations};
@@ -171,14 +171,10 @@ impl MemoryTool {
     }
 
     fn input_schema(self) -> Map<String, Value> {
-        let texts =
-            |description| add_description(build_list_schema(&build_text_schema()), description);
         let observations = |field, description| {
-            let name =
-                add_description(build_text_schema(), "The name of the thing that it is about");
             let fields = [
-                ("entityName", name),
-                (field, add_description(build_list_schema(&build_text_schema()), description)),
+                ("entityName", describe_text("The name of the thing that it is about")),
+                (field, describe_texts(description)),
             ];
             build_list_schema(&build_object_schema(ExtraFields::Open, &fields))
         };
@@ -192,7 +188,7 @@ impl MemoryTool {
             Self::AddObservations => {
                 ("observations", observations("contents", "What to remember, a sentence each"))
             }
-            Self::DeleteEntities => ("entityNames", texts("The names of the things")),
+            Self::DeleteEntities => ("entityNames", describe_texts("The names of the things")),
             Self::DeleteObservations => {
                 ("deletions", observations("observations", "What to forget, word for word"))
             }
@@ -204,10 +200,8 @@ impl MemoryTool {
                 ),
             ),
             Self::ReadGraph => return build_root_schema(ExtraFields::Open, &[]),
-            Self::SearchNodes => {
-                ("query", add_description(build_text_schema(), "The text to find, in any case"))
-            }
-            Self::OpenNodes => ("names", texts("The names of the things")),
+            Self::SearchNodes => ("query", describe_text("The text to find, in any case")),
+            Self::OpenNodes => ("names", describe_texts("The names of the things")),
         };
         build_root_schema(ExtraFields::Open, &[(field, schema)])
     }
@@ -251,31 +245,21 @@ impl MemoryTool {
     ) -> Result<ToolReply, String> {
         let arguments = &mut arguments;
         let edit = match self {
-            Self::CreateEntities => {
-                GraphEdit::CreateEntities(take_argument(arguments, "entities")?)
-            }
-            Self::CreateRelations => {
-                GraphEdit::CreateRelations(take_argument(arguments, "relations")?)
-            }
-            Self::AddObservations => {
-                GraphEdit::AddObservations(take_argument(arguments, "observations")?)
-            }
-            Self::DeleteEntities => {
-                GraphEdit::DeleteEntities(take_argument(arguments, "entityNames")?)
-            }
+            Self::CreateEntities => GraphEdit::CreateEntities(take(arguments, "entities")?),
+            Self::CreateRelations => GraphEdit::CreateRelations(take(arguments, "relations")?),
+            Self::AddObservations => GraphEdit::AddObservations(take(arguments, "observations")?),
+            Self::DeleteEntities => GraphEdit::DeleteEntities(take(arguments, "entityNames")?),
             Self::DeleteObservations => {
-                GraphEdit::DeleteObservations(take_argument(arguments, "deletions")?)
+                GraphEdit::DeleteObservations(take(arguments, "deletions")?)
             }
-            Self::DeleteRelations => {
-                GraphEdit::DeleteRelations(take_argument(arguments, "relations")?)
-            }
+            Self::DeleteRelations => GraphEdit::DeleteRelations(take(arguments, "relations")?),
             Self::ReadGraph => return ToolReply::from_selection(&read_graph(file)?.select_all()),
             Self::SearchNodes => {
-                let query: String = take_argument(arguments, "query")?;
+                let query: String = take(arguments, "query")?;
                 return ToolReply::from_selection(&read_graph(file)?.search_entities(&[query]));
             }
             Self::OpenNodes => {
-                let names: Vec<String> = take_argument(arguments, "names")?;
+                let names: Vec<String> = take(arguments, "names")?;
                 return ToolReply::from_selection(&read_graph(file)?.select_by_names(&names));
             }
         };
@@ -284,17 +268,7 @@ impl MemoryTool {
             GraphEditResult::Relations(new) => ToolReply::from_list("relations", &new),
             GraphEditResult::Observations(added) => ToolReply::from_list("results", &added),
             GraphEditResult::Deleted => {
-                let what = match self {
-                    Self::DeleteEntities => "Entities",
-                    Self::DeleteObservations => "Observations",
-                    Self::DeleteRelations => "Relations",
-                    Self::CreateEntities
-                    | Self::CreateRelations
-                    | Self::AddObservations
-                    | Self::ReadGraph
-                    | Self::SearchNodes
-                    | Self::OpenNodes => unreachable!("these delete nothing"),
-                };
+                let what = self.title_and_description().0.trim_start_matches("Delete ");
                 let text = format!("{what} deleted successfully");
                 let structured = json!({ "success": true, "message": text });
                 Ok(ToolReply { text, structured, effect: ToolEffect::Deletes })
@@ -324,53 +298,33 @@ fn read_graph(file: &mut GraphFile) -> Result<&Graph, String> {
 }
 
 /// Takes an argument that has passed the schema check.
-fn take_argument<T: DeserializeOwned>(
-    arguments: &mut Map<String, Value>,
-    name: &str,
-) -> Result<T, String> {
+fn take<T: DeserializeOwned>(arguments: &mut Map<String, Value>, name: &str) -> Result<T, String> {
     let value = arguments.remove(name).unwrap_or_default();
     serde_json::from_value(value).map_err(|error| error.to_string())
 }
 
 fn build_entity_schema(extent: ExtraFields) -> Value {
-    build_object_schema(
-        extent,
-        &[
-            ("name", add_description(build_text_schema(), "What the thing is called")),
-            ("entityType", add_description(build_text_schema(), "What kind of thing it is")),
-            (
-                "observations",
-                add_description(
-                    build_list_schema(&build_text_schema()),
-                    "What is known of it, a sentence each",
-                ),
-            ),
-        ],
-    )
+    let fields = [
+        ("name", describe_text("What the thing is called")),
+        ("entityType", describe_text("What kind of thing it is")),
+        ("observations", describe_texts("What is known of it, a sentence each")),
+    ];
+    build_object_schema(extent, &fields)
 }
 
 fn build_relation_schema(extent: ExtraFields) -> Value {
-    build_object_schema(
-        extent,
-        &[
-            (
-                "from",
-                add_description(
-                    build_text_schema(),
-                    "The name of the thing that the relation begins at",
-                ),
-            ),
-            (
-                "to",
-                add_description(
-                    build_text_schema(),
-                    "The name of the thing that the relation ends at",
-                ),
-            ),
-            (
-                "relationType",
-                add_description(build_text_schema(), "How the one relates to the other"),
-            ),
-        ],
-    )
+    let fields = [
+        ("from", describe_text("The name of the thing that the relation begins at")),
+        ("to", describe_text("The name of the thing that the relation ends at")),
+        ("relationType", describe_text("How the one relates to the other")),
+    ];
+    build_object_schema(extent, &fields)
+}
+
+fn describe_text(description: &str) -> Value {
+    add_description(build_text_schema(), description)
+}
+
+fn describe_texts(description: &str) -> Value {
+    add_description(build_list_schema(&build_text_schema()), description)
 }

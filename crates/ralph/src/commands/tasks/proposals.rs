@@ -2,21 +2,21 @@
 //!
 //! Not here: where they are stored, and what makes an amendment a proposal.
 
-use ralph_core::handoff::Amendment;
 use ralph_core::nearest::find_nearest;
-use ralph_core::outcome::ExitStatus;
+use ralph_core::tasks::amend::accept_proposal;
 use ralph_io::clock;
 use ralph_io::formats::TaskFile;
 use ralph_io::process::Watch;
 use ralph_io::store::proposals::{self, ProposalDecision, StoredProposal};
 use ralph_io::store::{LockError, ProjectLayout, RunLock};
+use ralph_model::handoff::Amendment;
+use ralph_model::outcome::ExitStatus;
 use ralph_ui::sanitize;
 use serde_json::{Value, json};
 
 use super::{TaskCommandContext, print_json, write_changes};
 use crate::cli::ProposalsCommand;
 use crate::cli_error::CliError;
-use crate::cli_error::to_layout_error;
 use crate::project::Project;
 use crate::screen;
 use crate::settings::LoadedSettings;
@@ -64,7 +64,7 @@ pub(crate) fn format_reminder(open: usize) -> String {
 
 fn read_open(layout: &ProjectLayout, file: &TaskFile) -> Result<Vec<StoredProposal>, CliError> {
     let all = proposals::read_proposals(layout.state(), file.path())
-        .map_err(|error| CliError::from_error(ExitStatus::BadInput, &error))?;
+        .map_err(CliError::from_input_error)?;
     Ok(all.into_iter().filter(|stored| stored.decision == ProposalDecision::Open).collect())
 }
 
@@ -125,7 +125,7 @@ fn format_proposal(stored: &StoredProposal, file: &TaskFile) -> String {
         }
         Amendment::Unreadable { .. } => {}
     }
-    if let Err(why) = proposal.accept(file.list()) {
+    if let Err(why) = accept_proposal(proposal, file.list()) {
         lines.push(format!("  cannot be accepted now: {why}"));
     }
     let lines =
@@ -163,7 +163,7 @@ fn convert_proposal_to_json(stored: &StoredProposal, file: &TaskFile) -> Value {
         "reason": proposal.reason(),
         "iteration": iteration,
         "amendment": proposal.amendment,
-        "conflict": proposal.accept(file.list()).err(),
+        "conflict": accept_proposal(proposal, file.list()).err(),
     })
 }
 
@@ -174,7 +174,7 @@ fn decide_proposal(
     id: &str,
     decision: ProposalDecision,
 ) -> Result<(), CliError> {
-    layout.prepare_state().map_err(|error| to_layout_error(&error))?;
+    layout.prepare_state().map_err(CliError::from_input_error)?;
     let _lock = RunLock::acquire(layout.state(), clock::now()).map_err(|error| match &error {
         LockError::Busy(_) => CliError::new(ExitStatus::Busy, error.to_string())
             .with_hint("proposals are decided while no run is active: `ralph stop` first, `ralph resume` afterwards"),
@@ -191,13 +191,13 @@ fn decide_proposal(
     };
     let (id, summary) = (&stored.proposal.id, stored.proposal.summary());
     if decision == ProposalDecision::Accepted {
-        let change = stored.proposal.accept(file.list()).map_err(|why| {
+        let change = accept_proposal(&stored.proposal, file.list()).map_err(|why| {
             CliError::for_input(format!("proposal `{id}` cannot be accepted: {why}"))
         })?;
         write_changes(&mut file, &[change])?;
     }
     proposals::save_decision(layout.state(), file.path(), id, decision)
-        .map_err(|error| CliError::from_error(ExitStatus::BadInput, &error))?;
+        .map_err(CliError::from_input_error)?;
     let word = if decision == ProposalDecision::Accepted { "accepted" } else { "rejected" };
     if context.json {
         print_json(&json!({"id": id, "decision": word, "summary": summary}));

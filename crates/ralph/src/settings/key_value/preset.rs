@@ -5,7 +5,7 @@
 use ralph_agents::{
     TextRequest, find_adapter, infer_agent_kind, request_text_output, strip_call_args,
 };
-use ralph_core::recipe::{AgentKind, AgentOrigin};
+use ralph_model::agent::{AgentKind, AgentOrigin};
 
 use super::jq::filter_in;
 use crate::settings::shell_words::split_words;

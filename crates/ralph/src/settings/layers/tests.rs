@@ -2,7 +2,7 @@
 
 use expect_test::{Expect, expect};
 use proptest::prelude::*;
-use ralph_core::ids::Role;
+use ralph_model::ids::Role;
 use serde_json::json;
 
 use super::*;
@@ -25,10 +25,6 @@ fn env(variables: &[(&str, &str)]) -> Vec<(String, String)> {
     variables.iter().map(|(name, text)| ((*name).into(), (*text).into())).collect()
 }
 
-fn flag(name: &str, path: &str, value: Value) -> FlagSetting {
-    FlagSetting { name: name.into(), path: path.into(), value }
-}
-
 fn position(line: usize, column: usize, name: &str) -> SettingOrigin {
     SettingOrigin::File { path: name.into(), position: Position { line, column } }
 }
@@ -49,7 +45,7 @@ fn without_any_source_there_are_the_defaults() {
 fn later_layers_win_and_every_value_knows_its_origin() {
     let sources = SettingsSources {
         env: env(&[("RALPH_MAX_TURNS", "30"), ("RALPH_MODEL", "opus"), ("HOME", "/")]),
-        flags: vec![flag("--model", "agent.model", json!("haiku"))],
+        flags: vec![FlagSetting::new("--model", "agent.model", json!("haiku"))],
         ..with_local(
             "{\n \"agent\": {\"command\": \"claude\", \"flags\": [\"--model opus\"]},\n \"maxTurns\": 5,\n \"commitPrefix\": \"x\"\n}",
             "{\"agent\": {\"flags\": [\"--verbose\"]},\n \"maxTurns\": 6}",
@@ -130,7 +126,7 @@ fn mistakes_of_all_layers_come_together() {
     fails(
         SettingsSources {
             env: env(&[("RALPH_MAX_ITERATIONS", "many"), ("RALPH_GUARDRAILS", "make")]),
-            flags: vec![flag("--review-cap", "review.cap", json!(0))],
+            flags: vec![FlagSetting::new("--review-cap", "review.cap", json!(0))],
             ..with_local("{\"scm\": {\"tasks\": [\"commit\"]}, \"a\": 1}", "{\n\"agent\": 3\n}")
         },
         &expect![[r#"
@@ -397,8 +393,8 @@ fn what_a_project_loosens_is_listed_with_both_places() {
     let over = SettingsSources {
         env: env(&[("RALPH_SANDBOX_BACKEND", "none"), ("RALPH_SANDBOX_NETWORK_ALLOW", "[]")]),
         flags: vec![
-            flag("--git", "sandbox.git", json!("agent")),
-            flag("--image", "sandbox.image", json!("j")),
+            FlagSetting::new("--git", "sandbox.git", json!("agent")),
+            FlagSetting::new("--image", "sandbox.image", json!("j")),
         ],
         ..with_user(user, project)
     };

@@ -4,9 +4,9 @@
 
 use std::collections::BTreeMap;
 
-use ralph_core::agent_output::UsageScope;
-use ralph_core::ids::Role;
-use ralph_core::recipe::AgentKind;
+use ralph_model::agent::AgentKind;
+use ralph_model::agent_output::UsageScope;
+use ralph_model::ids::Role;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -5,9 +5,9 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use ralph_core::gate::GateKind;
-use ralph_core::ids::Role;
-use ralph_core::text::Truncate;
+use ralph_model::gate::GateKind;
+use ralph_model::ids::Role;
+use ralph_model::text::Truncate;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Deserializer, Visitor};
 use serde::{Deserialize, Serialize};

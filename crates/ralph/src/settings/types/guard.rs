@@ -2,7 +2,7 @@
 //!
 //! Not here: the rules.
 
-use ralph_core::guard::{GuardMode, GuardPolicy};
+use ralph_model::guard_policy::{GuardMode, GuardPolicy};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -2,7 +2,7 @@
 //!
 //! Not here: what a project may set, and the checks across settings.
 
-use ralph_core::notification::Occasion;
+use ralph_core::reporting::notification::Occasion;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -140,7 +140,7 @@ impl Default for WebhookSettings {
             allow_private: false,
             timeout: DurationSetting::from_secs(10),
             retries: 4,
-            backoff: DurationSetting(ralph_core::units::Millis(500)),
+            backoff: DurationSetting(ralph_model::units::Millis(500)),
         }
     }
 }

@@ -5,7 +5,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use ralph_core::units::Millis;
+use ralph_model::units::Millis;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Deserializer, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
@@ -249,8 +249,9 @@ impl JsonSchema for SizeSetting {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
+
+    use super::*;
 
     #[test]
     fn durations_are_read_as_people_write_them() {

@@ -2,7 +2,7 @@
 //!
 //! Not here: enforcing any of it, or choosing a backend.
 
-use ralph_core::sandbox::{Fallback, GitAccess, NetworkMode, UnixSockets};
+use ralph_model::sandbox::{Fallback, GitAccess, NetworkMode, UnixSockets};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -5,8 +5,8 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use ralph_core::amend::AmendmentPolicy;
-use ralph_core::task::ListOwner;
+use ralph_model::amendment::AmendmentPolicy;
+use ralph_model::task::ListOwner;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Deserializer, Visitor};
 use serde::{Deserialize, Serialize};

@@ -262,7 +262,7 @@ fn ignored_script(stage: &Stage) {
     assert_eq!(stage.sealed.read_file("local/check"), "test -f a.txt\n", "{}", stage.backend);
 }
 
-/// The same script in other commands; `guard::scripts` of the core has all of them.
+/// The same script in other commands; `ralph_guard::scripts` has all of them.
 fn spelled_otherwise(stage: &Stage) {
     const SPELLINGS: [[&str; 1]; 3] =
         [["cat check.sh | sh"], ["cd tests && cd - && ./check.sh"], ["S=./check.sh; $S"]];

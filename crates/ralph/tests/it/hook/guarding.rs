@@ -1,6 +1,6 @@
 //! The guard in front of an agent's tools.
 
-use ralph_core::task::ListOwner;
+use ralph_model::task::ListOwner;
 use serde_json::{Value, json};
 
 use super::{Session, captured};

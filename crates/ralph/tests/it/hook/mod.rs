@@ -15,13 +15,13 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use ralph_core::glob::Pattern;
-use ralph_core::hook_state::{Committer, HookState};
-use ralph_core::ids::{IterationNumber, RunId, TaskId};
-use ralph_core::rules::ListSnapshot;
-use ralph_core::task::ListOwner;
-use ralph_core::units::Timestamp;
 use ralph_io::formats::TaskFile;
+use ralph_model::glob::Pattern;
+use ralph_model::hook_state::{Committer, HookState};
+use ralph_model::ids::{IterationNumber, RunId, TaskId};
+use ralph_model::list_snapshot::ListSnapshot;
+use ralph_model::task::ListOwner;
+use ralph_model::units::Timestamp;
 use ralph_testkit::sealed::Sealed;
 use serde_json::{Value, json};
 

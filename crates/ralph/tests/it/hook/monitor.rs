@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use ralph_core::task::ListOwner;
+use ralph_model::task::ListOwner;
 use serde_json::{Value, json};
 
 use super::{Session, captured, data};

@@ -1,7 +1,7 @@
 //! An agent that tries to stop.
 
-use ralph_core::hook_state::Committer;
-use ralph_core::task::ListOwner;
+use ralph_model::hook_state::Committer;
+use ralph_model::task::ListOwner;
 use serde_json::{Value, json};
 
 use super::{Session, captured, story};
@@ -115,7 +115,7 @@ fn without_a_snapshot_only_the_list_itself_is_judged() {
     }
 }
 
-/// All rules are tried in `ralph_core::rules`.
+/// All rules are tried in `ralph_core::tasks::rules`.
 #[test]
 fn every_role_may_change_only_its_fields() {
     let mut session = Session::new();

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use ralph_core::guard::{GuardMode, GuardPolicy};
+use ralph_model::guard_policy::{GuardMode, GuardPolicy};
 use ralph_testkit::effort;
 use serde_json::{Value, json};
 

@@ -7,12 +7,12 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::thread;
 
-use ralph_core::sandbox::{GitAccess, SandboxPolicy};
 use ralph_io::process::{Captured, ProcessLimits, Spawn, StdinSource, Watch, capture_output};
 use ralph_io::sandbox::{
     BackendConfig, DetectionContext, HandedFiles, ProbeResult, ProxyEndpoint, SandboxLauncher,
     SandboxPaths, probe_backend,
 };
+use ralph_model::sandbox::{GitAccess, SandboxPolicy};
 use ralph_testkit::sealed::Sealed;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 
@@ -77,7 +77,7 @@ fn walls(sealed: &Sealed) -> Vec<BackendConfig> {
     let ralph = Path::new(env!("CARGO_BIN_EXE_ralph"));
     let around = DetectionContext::for_kernel_backends(ralph, &sealed.project_dir(), env);
     let kinds = super::backends();
-    ralph_core::sandbox::Backend::ALL
+    ralph_model::sandbox::Backend::ALL
         .into_iter()
         .filter(|backend| kinds.contains(&backend.name()))
         .filter_map(|it| match probe_backend(it, &around) {

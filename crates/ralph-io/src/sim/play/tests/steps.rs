@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use expect_test::expect_file;
-use ralph_core::agent_output::{ResultStatus, Speaker, UsageScope};
+use ralph_model::agent_output::{ResultStatus, Speaker, UsageScope};
 
 use super::*;
 

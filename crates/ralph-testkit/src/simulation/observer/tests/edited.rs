@@ -2,10 +2,10 @@
 
 use std::rc::Rc;
 
-use ralph_core::event::Event;
-use ralph_core::ids::Role;
-use ralph_core::outcome::Outcome;
-use ralph_core::task::{Task, TaskList, TaskStatus};
+use ralph_model::event::Event;
+use ralph_model::ids::Role;
+use ralph_model::outcome::Outcome;
+use ralph_model::task::{Task, TaskList, TaskStatus};
 
 use super::{Forged, IntendedVerdict, plan};
 use crate::simulation::observer::Invariant;

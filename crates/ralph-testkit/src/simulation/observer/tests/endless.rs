@@ -1,10 +1,10 @@
 //! What must not continue forever.
 
-use ralph_core::event::{Event, Recorded, WaitReason};
-use ralph_core::failure::FailureClass;
-use ralph_core::gate::GateStatus;
-use ralph_core::ids::{AskNumber, IterationNumber, Role};
-use ralph_core::units::{Millis, Timestamp};
+use ralph_model::event::{Event, Recorded, WaitReason};
+use ralph_model::failure::FailureClass;
+use ralph_model::gate::GateStatus;
+use ralph_model::ids::{AskNumber, IterationNumber, Role};
+use ralph_model::units::{Millis, Timestamp};
 
 use super::{Forged, plan};
 use crate::simulation::agent_action::{AgentAction, IntendedVerdict};

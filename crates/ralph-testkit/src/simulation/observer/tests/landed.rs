@@ -1,11 +1,12 @@
 //! What must not be in a commit, and what must not be removed.
 
-use ralph_core::event::{CommitId, Event, Landed};
-use ralph_core::gate::GateStatus;
-use ralph_core::ids::{IterationNumber, Role, RunId};
-use ralph_core::outcome::Outcome;
-use ralph_core::ports::IterationMark;
-use ralph_core::recipe::OnFailure;
+use ralph_model::event::Event;
+use ralph_model::gate::GateStatus;
+use ralph_model::ids::{IterationNumber, Role, RunId};
+use ralph_model::outcome::Outcome;
+use ralph_model::recipe::OnFailure;
+use ralph_model::run::IterationMark;
+use ralph_model::worktree::{CommitId, Landed};
 
 use super::{Forged, plan};
 use crate::simulation::agent_action::IntendedVerdict;

@@ -1,11 +1,11 @@
 //! What must not happen to the task list: by event, role and list owner, and in the file.
 
-use ralph_core::event::Event;
-use ralph_core::gate::GateStatus;
-use ralph_core::ids::Role;
-use ralph_core::outcome::Outcome;
-use ralph_core::review::{ReviewState, ReviewStatus};
-use ralph_core::task::{TaskChange, TaskFields, TaskStatus};
+use ralph_model::event::Event;
+use ralph_model::gate::GateStatus;
+use ralph_model::ids::Role;
+use ralph_model::outcome::Outcome;
+use ralph_model::review::{ReviewState, ReviewStatus};
+use ralph_model::task::{TaskChange, TaskFields, TaskStatus};
 
 use super::{Forged, done, plan};
 use crate::simulation::agent_action::IntendedVerdict;

@@ -1,15 +1,15 @@
 //! What must not be missing from a prompt, and its maximum length.
 
-use ralph_core::context::{SectionCost, SectionName};
-use ralph_core::control::UserNote;
-use ralph_core::gate::FailAction;
-use ralph_core::ids::{AskNumber, IterationNumber, Role, RunId};
-use ralph_core::judge::Feedback;
-use ralph_core::memory::{ActiveConstraint, Memory};
 use ralph_core::ports::AgentRequest;
-use ralph_core::recipe::{AgentChoice, AgentKind};
-use ralph_core::run::RunState;
-use ralph_core::units::{Millis, Timestamp, Tokens};
+use ralph_model::agent::{AgentChoice, AgentKind};
+use ralph_model::context::{SectionCost, SectionName};
+use ralph_model::control::UserNote;
+use ralph_model::gate::FailAction;
+use ralph_model::ids::{AskNumber, IterationNumber, Role, RunId};
+use ralph_model::judgement::Feedback;
+use ralph_model::memory::{ActiveConstraint, Memory};
+use ralph_model::run::RunState;
+use ralph_model::units::{Millis, Timestamp, Tokens};
 
 use super::{Forged, plan};
 use crate::simulation::observer::Invariant;
@@ -26,7 +26,7 @@ pub(super) fn request(role: Role, prompt: &str) -> AgentRequest {
         iteration: IterationNumber(1),
         ask: AskNumber(1),
         role,
-        purpose: ralph_core::event::Purpose::Work,
+        purpose: ralph_model::event::Purpose::Work,
         task: Some(format_task_id(0)),
         agent: AgentChoice::new(AgentKind::Text, "agent"),
         prompt: prompt.into(),

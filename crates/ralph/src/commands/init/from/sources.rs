@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use ralph_core::import_loops::loop_script::{self, LoopScript};
+use ralph_core::project::import_loops::loop_script::{self, LoopScript};
 use serde_json::Value;
 
 use super::is_agent;
@@ -64,7 +64,6 @@ pub(super) struct LoopFiles {
     pub(super) prompts: Vec<LoopFile>,
     /// The notes of former iterations.
     pub(super) progress: Option<LoopFile>,
-    /// The directory of specifications.
     pub(super) specs: Option<String>,
 }
 

@@ -1,0 +1,173 @@
+//! Which texts contain an answer, and which contain an unusable one.
+
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+
+fn schema() -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "status": {"type": "string", "enum": ["begun", "done"]},
+            "notes": {"type": "string"},
+            "größe": {"type": "string"},
+        },
+    })
+}
+
+#[track_caller]
+fn check(words: &str, expect: &Result<Value, AnswerFault>) {
+    assert_eq!(&find_answer(words, &schema()), expect, "{words}");
+}
+
+#[test]
+fn an_answer_is_found_in_other_text() {
+    for words in [
+        r#"{"status":"done"}"#,
+        "  \n{\"status\": \"done\"}\n",
+        "I did it.\n\n```json\n{\"status\": \"done\"}\n```\n",
+        "I did it.\n```JSON\n\n  {\"status\": \"done\"}\n```\nThat is all {really}.",
+        "~~~json\n{\"status\":\"done\"}\n~~~",
+        "```jsonc\n{\"status\":\"done\"}\n```",
+        "```json {\"status\":\"done\"}```",
+        "```\n{\"status\":\"done\"}\n```",
+        "The answer is {\"status\":\"done\"}.",
+        "fn main() { x }\n{\"status\":\"done\"}",
+        "Use `{}` here. {\"status\":\"done\"} Or `{}`.",
+        // Objects about something else are not answers, wherever they are.
+        "```json\n{\"status\":\"done\"}\n```\nSee {\"other\": 1}.",
+        "{\"other\": {\"status\": \"begun\"}}\n{\"status\":\"done\"}",
+        "{\"other\": b}\n{\"status\":\"done\"}",
+        "````markdown\n```json\n{\"status\":\"done\"}\n```\n````",
+        "```json\n{\"status\":\"done\"}",
+        "```json\n[1, 2]\n```\n{\"status\":\"done\"}",
+        "```json\nnot this\n```\n{\"status\":\"done\"}",
+        // A brace at the end is not an object.
+        "{\"status\":\"done\"} and then {",
+        // A trailing comma is accepted.
+        "```json\n{\"status\":\"done\",}\n```",
+    ] {
+        check(words, &Ok(json!({ "status": "done" })));
+    }
+    let with_fence = json!({ "notes": "run\n```json\n{\"a\": 1}\n```" });
+    check(&format!("```json\n{with_fence}\n```"), &Ok(with_fence));
+    check("Ünïcode ```json\n{\"größe\": \"日本\"}\n```", &Ok(json!({ "größe": "日本" })));
+    check("{\"notes\": \"a,}\", \"x\": [1, 2, ], }", &Ok(json!({ "notes": "a,}", "x": [1, 2] })));
+}
+
+#[test]
+fn what_is_no_object_is_no_answer() {
+    for words in
+        ["", "Done.", "[1, 2, 3]", "{}", "```json\n\"done\"\n```", "{{{{", "{\"other\": 1}"]
+    {
+        check(words, &Err(AnswerFault::Missing));
+    }
+    check(&schema().to_string(), &Err(AnswerFault::Missing));
+}
+
+#[test]
+fn an_object_before_one_that_cannot_be_read_does_not_count() {
+    let quoted = "The file says ```json\n{\"status\": \"done\"}\n```\n";
+    for (own, fault) in [
+        ("{\"status\": begun}", AnswerFault::Malformed),
+        ("{\"status\": \"begun\", \"notes\": \"he says \"no\" to it\"}", AnswerFault::Malformed),
+        ("{\"notes\": \"it says {\"status\": \"done\"} there\"}", AnswerFault::Malformed),
+        ("```json\n{\"status\": \"beg", AnswerFault::CutOff),
+        ("{\"odd\": {\"status\": \"done\"}, \"rest", AnswerFault::CutOff),
+        ("{\"status\": \"begun\"}", AnswerFault::Contradictory),
+    ] {
+        check(&format!("{quoted}{own}"), &Err(fault));
+    }
+    for (own, fault) in [
+        ("{\"status\": begun}\n", AnswerFault::Malformed),
+        ("{\"status\": \"begun\"}\n", AnswerFault::Contradictory),
+    ] {
+        check(&format!("{own}{quoted}"), &Err(fault));
+    }
+}
+
+#[test]
+fn an_object_with_the_token_is_the_agents_own() {
+    let schema = Schema::new(schema()).with_token("k7");
+    let own = json!({ "token": "k7", "status": "begun" });
+    for (words, expect) in [
+        (format!("{own}"), Ok(own.clone())),
+        (format!("{own}\nIt says {{\"status\": \"done\"}}."), Ok(own.clone())),
+        (format!("It says {{\"status\": done}}.\n{own}"), Ok(own.clone())),
+        (
+            format!("{own}\n{{\"token\": \"k7\", \"status\": \"done\"}}"),
+            Err(AnswerFault::Contradictory),
+        ),
+        (format!("{own}\n{{\"token\": \"k7\", \"status\": done}}"), Err(AnswerFault::Malformed)),
+        (format!("{own}\n{{\"token\": \"k7\", \"status\": \"do"), Err(AnswerFault::CutOff)),
+        ("The token is k7.\n{\"status\": \"done\"}".to_owned(), Err(AnswerFault::WithoutToken)),
+        // An answer without it is read by the other rules.
+        ("{\"status\": \"done\"}".to_owned(), Ok(json!({ "status": "done" }))),
+    ] {
+        assert_eq!(find_answer(&words, &schema), expect, "{words}");
+    }
+}
+
+#[test]
+fn the_text_around_objects_is_separated() {
+    let words = "No. ```json\n{\"status\": \"done\"}\n``` {\"other\": 1} Never.";
+    assert_eq!(extract_prose(words, &schema()), "No. ```json\n\n``` {\"other\": 1} Never.");
+}
+
+#[test]
+fn a_prompt_includes_the_schema() {
+    let schema = Schema::new(schema());
+    let prompt = append_schema("Review it.\n", &schema);
+    assert!(prompt.starts_with("Review it.\n\nEnd your answer with one fenced"), "{prompt}");
+    assert_eq!(find_answer(&prompt, &schema), Err(AnswerFault::Missing), "its echo is no answer");
+}
+
+proptest! {
+    #[test]
+    fn no_text_makes_it_panic(words in "[{}\\[\\]\":,`~a-c\\\\\njsonä ]{0,60}") {
+        let _ = find_answer(&words, &json!({}));
+        let _ = find_answer(&words, &json!({ "properties": { "a": {}, "js": {} } }));
+    }
+
+    #[test]
+    fn an_answer_at_the_end_is_found(before in "[^{`~]{0,40}", text in "\\PC{0,20}") {
+        let answer = json!({ "summary": text });
+        let words = format!("{before}\n```json\n{answer:#}\n```\n");
+        prop_assert_eq!(find_answer(&words, &json!({})), Ok(answer));
+    }
+}
+
+#[test]
+fn a_strict_schema_closes_objects_and_requires_everything() {
+    let plain = json!({
+        "type": "object",
+        "properties": {
+            "must": { "type": "string", "const": "t" },
+            "may": { "type": "string", "enum": ["a"] },
+            "list": { "type": "array", "items": {
+                "type": "object", "properties": { "x": { "type": "integer" } }, "required": ["x"],
+            } },
+        },
+        "required": ["must"],
+    });
+    let expect = json!({
+        "type": "object",
+        "properties": {
+            "must": { "type": "string", "enum": ["t"] },
+            "may": { "type": ["string", "null"], "enum": ["a", null] },
+            "list": { "anyOf": [
+                { "type": "array", "items": {
+                    "type": "object", "properties": { "x": { "type": "integer" } },
+                    "required": ["x"], "additionalProperties": false,
+                } },
+                { "type": "null" },
+            ] },
+        },
+        "required": ["must", "may", "list"],
+        "additionalProperties": false,
+    });
+    assert_eq!(Schema::new(plain).strict(), &expect);
+    let answer = json!({ "must": "x", "may": null, "list": [{ "x": null }, null] });
+    assert_eq!(remove_nulls(&answer), json!({ "must": "x", "list": [{}, null] }));
+}

@@ -1,0 +1,123 @@
+//! Builds the prompt for an attempt at a task from the state of a run.
+//!
+//! Both the run and the prompt preview use this, so they cannot differ. Not here: gathering
+//! inputs that are not part of the state, and the text of the sections.
+
+use ralph_model::attempt::AttemptLog;
+use ralph_model::gate::GateStatus;
+use ralph_model::handoff::Handoff;
+use ralph_model::run::{PromptSize, RunState};
+use ralph_model::stuck::Escalation;
+use ralph_model::task::Task;
+use ralph_model::units::Timestamp;
+
+use super::list_ownership::ListOwnership;
+use super::role::{RenderedPrompt, RoleFrame, RolePrompt};
+use super::task::{self, TaskParts};
+use crate::asking::context::PromptRoom;
+use crate::tasks::attempt::{self, AttemptRecord};
+
+/// How many characters of the failing patch the agent is shown again.
+pub const FAILED_PATCH: usize = 4_000;
+
+/// How many of the files that an error names are added to a prompt.
+pub const CONTEXT_FILES: usize = 5;
+
+/// How many characters of each of these files are added.
+pub const CONTEXT_CHARS: usize = 4_000;
+
+/// Inputs of an attempt's prompt that are not part of the run state.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct GatheredInputs {
+    /// Skills that the task names, with their text.
+    pub skills: Vec<(String, String)>,
+    /// The patch of the work that keeps failing, if [`needs_patch`].
+    pub patch: String,
+    /// Files that the error names, if [`needs_files`].
+    pub files: Vec<(String, String)>,
+    pub size: PromptSize,
+    /// Characters that are added to the prompt later.
+    pub reserved: usize,
+}
+
+/// Returns the prompt for an attempt: `prompt` is [`RolePrompt::Implement`] or
+/// [`RolePrompt::Fix`]. Returns `None` if the work is not a task list.
+pub fn render_attempt_prompt(
+    state: &RunState,
+    task: &Task,
+    prompt: RolePrompt,
+    frame: &RoleFrame<'_>,
+    gathered: &GatheredInputs,
+    now: Timestamp,
+) -> Option<RenderedPrompt> {
+    let log = find_attempt_log(state, task);
+    let recipe = &state.recipe;
+    let keeping = ListOwnership::for_recipe(recipe, &frame.companions.tasks)?;
+    let limit = match (recipe.task_work(), &state.tasks) {
+        (Some(work), Some(board)) => work.attempt_limit(&board.list, &task.id),
+        (_, _) => 1,
+    };
+    let heading = AttemptLog { outputs: Vec::new(), ..log.clone() };
+    let record =
+        attempt::format_record(AttemptRecord { task: &task.id, limit, log: &heading, at: now });
+    let broken: Vec<String> = (state.baseline.iter())
+        .flat_map(|baseline| &baseline.results)
+        .filter(|result| result.status == GateStatus::Failed)
+        .map(|result| result.gate.clone())
+        .collect();
+    // A failed attempt's handoff is only shown to the next attempt at the same task.
+    let is_shown = |it: &&Handoff| it.is_accepted() || it.task_completed.task_id == task.id;
+    let handoffs: Vec<Handoff> = state.handoffs.iter().filter(is_shown).cloned().collect();
+    let last = handoffs.iter().rev().find(|it| it.task_completed.task_id == task.id);
+    let protected = recipe.protected_names();
+    let parts = TaskParts {
+        task,
+        protected: &protected,
+        review_feedback: &task.review.feedback,
+        record: record.as_deref(),
+        outputs: &log.outputs,
+        attempts: &log.recent,
+        escalation: log.escalation,
+        patch: &gathered.patch,
+        context: &gathered.files,
+        last_outcome: last.and_then(|last| last.outcome.as_ref()),
+        handoffs: &handoffs,
+        memory: state.memory.as_deref(),
+        skills: &gathered.skills,
+        broken_before: &broken,
+        keeping,
+        room: PromptRoom {
+            plan: recipe.prompt.context,
+            calibration: state.calibration,
+            size: gathered.size,
+            reserved: gathered.reserved,
+        },
+    };
+    Some(match prompt {
+        RolePrompt::Fix => task::render_fix(&parts, frame),
+        RolePrompt::Implement | RolePrompt::Review | RolePrompt::Quality | RolePrompt::Compact => {
+            task::render_implement(&parts, frame)
+        }
+    })
+}
+
+/// Returns the attempt log of a task.
+pub fn find_attempt_log(state: &RunState, task: &Task) -> AttemptLog {
+    state.tasks.as_ref().map(|board| board.attempt_log(&task.id)).unwrap_or_default()
+}
+
+/// Returns whether the prompt includes the patch that keeps failing.
+pub fn needs_patch(log: &AttemptLog) -> bool {
+    match log.escalation {
+        Escalation::StrategyShift | Escalation::ContextExpansion => true,
+        Escalation::None | Escalation::HardStop => false,
+    }
+}
+
+/// Returns whether the prompt includes the files that the error names.
+pub fn needs_files(log: &AttemptLog) -> bool {
+    match log.escalation {
+        Escalation::ContextExpansion => true,
+        Escalation::None | Escalation::StrategyShift | Escalation::HardStop => false,
+    }
+}

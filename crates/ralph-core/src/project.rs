@@ -1,0 +1,4 @@
+//! Projects: detecting their tools, and importing loops made for other programs.
+
+pub mod detection;
+pub mod import_loops;

@@ -1,0 +1,5 @@
+//! What users are told: report, notifications, telemetry.
+
+pub mod notification;
+pub mod report;
+pub mod telemetry;

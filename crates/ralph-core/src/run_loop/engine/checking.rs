@@ -1,0 +1,337 @@
+//! Checks the agent's work: observes the work tree, runs gates on it, and reads verdicts
+//! of review agents.
+
+use std::path::PathBuf;
+
+use ralph_model::agent_call_state::{AgentCallEnd, AgentCallState};
+use ralph_model::child::{ChildEnd, Ending, Leftovers, SoftLimit};
+use ralph_model::event::{Event, Purpose};
+use ralph_model::gate::{GateResult, GateStatus, Severity};
+use ralph_model::ids::{IterationNumber, Role};
+use ralph_model::outcome::Outcome;
+use ralph_model::recipe::{CommitPolicy, Recipe};
+use ralph_model::review::ReviewVerdict;
+use ralph_model::run::Iteration;
+use ralph_model::units::Millis;
+use ralph_model::worktree::{Checkpoint, History, Landed, TreeDiff};
+
+use super::{Engine, StepError, ViewKind};
+use crate::checking::review;
+use crate::checking::stuck::ErrorHasher;
+use crate::ports::{Activity, CompareMode, GateOrder, Observation, Survey};
+use crate::run_loop::choose;
+
+impl Engine<'_> {
+    pub(super) fn is_judged(&self) -> bool {
+        self.map_current(|current| current.judgement.is_some()) == Some(true)
+    }
+
+    /// Runs a gate before the first agent call.
+    pub(super) fn check_baseline(
+        &mut self,
+        gate: usize,
+        severity: Severity,
+    ) -> Result<(), StepError> {
+        let result = self.run_gate(gate, severity, IterationNumber(0))?;
+        self.record_event(Event::BaselineChecked { result })?;
+        self.publish_view(ViewKind::Gates)?;
+        Ok(())
+    }
+
+    /// Runs a gate on the agent's work.
+    pub(super) fn check_gate(&mut self, gate: usize, severity: Severity) -> Result<(), StepError> {
+        let iteration = IterationNumber(self.state.iterations);
+        let mut result = self.run_gate(gate, severity, iteration)?;
+        if result.status == GateStatus::Passed && severity == Severity::Hard {
+            self.recheck_after_gate(&mut result)?;
+        }
+        self.record_event(Event::GateChecked { result })?;
+        self.publish_view(ViewKind::Gates)?;
+        Ok(())
+    }
+
+    /// Fails a gate that passed if protected paths changed while it ran. Gates run code
+    /// that agents wrote, and what that code does to the tree has not been observed.
+    pub(super) fn recheck_after_gate(&mut self, result: &mut GateResult) -> Result<(), StepError> {
+        let Recipe { protect, scope, .. } = &self.state.recipe;
+        let (Some(since), false, true) =
+            (self.state.observed_state(), protect.is_empty(), scope.is_empty())
+        else {
+            return Ok(());
+        };
+        let watched = protect.clone();
+        let Some(now) = self.ports.vcs.observe(&since, &watched)? else { return Ok(()) };
+        self.post_gate_survey = Some(to_survey(&now));
+        let changed =
+            self.map_current(|current| choose::find_forbidden_paths(&self.state, current, &now));
+        let mut reasons = Vec::new();
+        if let Some(paths) = changed.filter(|paths| !paths.is_empty()) {
+            let paths = paths.join(", ");
+            reasons
+                .push(format!("protected paths were changed while it ran, restore them: {paths}"));
+        }
+        if !now.git_tampering.is_empty() {
+            let paths = now.git_tampering.join(", ");
+            reasons
+                .push(format!("these files were changed while it ran, and were restored: {paths}"));
+        }
+        if !reasons.is_empty() {
+            let reason = reasons.join("; ");
+            let mut hasher = ErrorHasher::new(&result.gate);
+            hasher.feed_text(&reason);
+            result.status = GateStatus::Failed;
+            result.hash = Some(hasher.finish_hash());
+            result.reason = Some(reason);
+        }
+        Ok(())
+    }
+
+    /// Records the tree that passed. Where only ralph commits, a branch that moved after
+    /// the agent was observed (most likely by a gate) is reset.
+    pub(super) fn record_survey(&mut self) -> Result<(), StepError> {
+        let last_survey = self.post_gate_survey.take();
+        let documents = self.documents_to_commit();
+        let mut survey = match (&documents, self.reusable_survey().or(last_survey)) {
+            (Some(documents), _) => self.ports.vcs.survey_documents(documents)?,
+            (None, Some(survey)) => Some(survey),
+            (None, None) => self.ports.vcs.survey_tree()?,
+        };
+        if let Some(before) = self.find_moved_history(survey.as_ref()) {
+            let kept = self.ports.vcs.reset_history(&self.git_mark(), &before)?;
+            let place = describe_kept_ref(kept.as_deref());
+            self.record_event(Event::Warned {
+                text: format!(
+                    "the branch moved after the agent had ended, while gates ran: the history was restored{place}"
+                ),
+            })?;
+            survey = match &documents {
+                Some(documents) => self.ports.vcs.survey_documents(documents)?,
+                None => self.ports.vcs.survey_tree()?,
+            };
+        }
+        // Without an answer from git there may be something to commit.
+        let changes = survey.as_ref().map_or(TreeDiff::Dirty, |survey| survey.changes);
+        let (tree, checked_out) =
+            survey.map_or((None, None), |survey| (Some(survey.tree), survey.checked_out));
+        self.record_event(Event::Landed {
+            landed: Landed::Surveyed { tree, changes, checked_out },
+        })?;
+        Ok(())
+    }
+
+    /// Returns the documents (task file and notes) if only those are committed. A review
+    /// writes its verdict there, and no gate has checked anything else in the work tree.
+    /// Where the agent commits, ralph commits nothing else.
+    pub(super) fn documents_to_commit(&self) -> Option<Vec<PathBuf>> {
+        let is_review = self.map_current(|current| current.role == Role::Review) == Some(true);
+        let is_alone = match self.state.recipe.landing.commit {
+            CommitPolicy::Ralph => is_review,
+            CommitPolicy::Agent => true,
+            CommitPolicy::NoCommit | CommitPolicy::Scm(_) => false,
+        };
+        let work = self.state.recipe.task_work().filter(|_| is_alone)?;
+        Some(work.documents().into())
+    }
+
+    /// Returns the survey from the last observation, if nothing has changed the work tree
+    /// since: no gate has run and ralph has written nothing.
+    pub(super) fn reusable_survey(&self) -> Option<Survey> {
+        let current = self.state.current.as_ref()?;
+        let is_untouched = current.gates.is_empty() && current.landed.is_empty();
+        current.observation().filter(|_| is_untouched).map(to_survey)
+    }
+
+    /// Returns the state to reset the history to, if it moved without permission.
+    pub(super) fn find_moved_history(&self, survey: Option<&Survey>) -> Option<Checkpoint> {
+        let now = survey?.checked_out.as_ref()?;
+        let current = self.state.current.as_ref()?;
+        let is_back = current.landed.iter().any(|it| matches!(it, Landed::RolledBack { .. }));
+        let before = if is_back { current.checkpoint.clone() } else { self.state.observed_state() };
+        let is_ours = self.state.recipe.landing.is_history_owned_by_ralph();
+        before.filter(|before| match before {
+            Checkpoint::Git { head, branch, .. } => {
+                is_ours && (*head != now.head || *branch != now.branch)
+            }
+            Checkpoint::None => false,
+        })
+    }
+
+    pub(super) fn run_gate(
+        &mut self,
+        gate: usize,
+        severity: Severity,
+        iteration: IterationNumber,
+    ) -> Result<GateResult, StepError> {
+        let recipe = &self.state.recipe;
+        let gate = &recipe.gates[gate];
+        let ui = &mut *self.ports.ui;
+        ui.show_activity(&Activity::Gate(gate));
+        let order = GateOrder {
+            run: &self.state.run,
+            iteration,
+            gate,
+            command: gate.check.label(),
+            severity,
+            output_chars: recipe.prompt.output_chars,
+        };
+        let mut tick = |ran| ui.show_activity(&Activity::GateRuns { gate, ran });
+        // A gate runs what agents wrote.
+        self.compare_mode = CompareMode::Content;
+        let result = self.ports.gates.run_gate(&order, &mut tick);
+        // A gate that the user interrupted has no result; it runs again when the run is
+        // resumed.
+        if let Some(end) = &result.end
+            && matches!(end.ending, Ending::Interrupted { .. })
+        {
+            return Err(StepError::Outcome(Outcome::Interrupted));
+        }
+        Ok(result)
+    }
+
+    /// Records the verdict of the agent that a gate asked. Discards its changes to the
+    /// tree and the history first: only its answer counts.
+    pub(super) fn finish_gate_review(
+        &mut self,
+        gate: usize,
+        severity: Severity,
+    ) -> Result<(), StepError> {
+        if let Some(as_seen) = self.state.observed_state() {
+            let name = &self.state.recipe.gates[gate].name;
+            self.discard_side_effects(&format!("the reviewer of `{name}`"), &as_seen)?;
+        }
+        let asking = self.map_current(|current| current.gate.clone()).unwrap_or_default();
+        let result = build_gate_result(&self.state.recipe.gates[gate], severity, &asking);
+        self.record_event(Event::GateChecked { result })?;
+        self.publish_view(ViewKind::Gates)?;
+        Ok(())
+    }
+
+    /// Discards the changes of an agent that was asked for a commit message: nothing may
+    /// be added to what the gates passed.
+    pub(super) fn discard_message_side_effects(&mut self) -> Result<(), StepError> {
+        let before = self.map_current(|current| current.pre_question.clone()).flatten();
+        let kept = match before {
+            Some(before) => {
+                self.discard_side_effects("the agent asked for a commit message", &before)?
+            }
+            None => None,
+        };
+        self.record_event(Event::Landed { landed: Landed::MessageChecked { kept } })?;
+        Ok(())
+    }
+
+    /// Returns the state to restore after a read-only agent call.
+    pub(super) fn state_to_restore(&self, purpose: &Purpose) -> Option<Checkpoint> {
+        let current = self.state.current.as_ref()?;
+        match purpose {
+            Purpose::Work => None,
+            Purpose::Gate(_) => self.state.observed_state(),
+            Purpose::Message => current.pre_question.clone().or_else(|| current.surveyed_state()),
+        }
+    }
+
+    /// Discards the changes of a read-only agent call. Returns the ref that keeps them.
+    pub(super) fn discard_side_effects(
+        &mut self,
+        agent: &str,
+        before: &Checkpoint,
+    ) -> Result<Option<String>, StepError> {
+        let Checkpoint::Git { tree, .. } = before else { return Ok(None) };
+        let Some(now) = self.ports.vcs.observe(before, &[])? else { return Ok(None) };
+        let did = match now.history {
+            History::Same if tree.as_ref() == Some(&now.tree) => None,
+            History::Same => Some("changed files"),
+            History::Advanced { .. } => Some("made commits"),
+            History::Rewritten => Some("rewrote the history or switched the branch"),
+        };
+        let mut warnings = Vec::new();
+        let mut kept = None;
+        // If the run ended in between, ralph itself restored the list, so that is no
+        // change by the agent.
+        let is_list_ours = self.map_current(Iteration::is_list_written_by_ralph) == Some(true);
+        let is_ralphs = is_list_ours
+            && now.more_files == 0
+            && now.files.iter().all(|file| self.is_list_document(&file.path));
+        if let Some(did) = did {
+            kept = self.ports.vcs.roll_back(&self.git_mark(), before)?;
+            let place = describe_kept_ref(kept.as_deref());
+            if !is_ralphs {
+                warnings.push(format!("{did}, which was undone{place}"));
+            }
+        }
+        if !now.git_tampering.is_empty() {
+            let paths = now.git_tampering.join(", ");
+            warnings.push(format!("changed these files, which were restored: {paths}"));
+        }
+        for warning in warnings {
+            self.record_event(Event::Warned { text: format!("{agent} {warning}") })?;
+        }
+        Ok(kept)
+    }
+}
+
+/// Returns a clause that names the ref with the removed work.
+pub(super) fn describe_kept_ref(name: Option<&str>) -> String {
+    name.map(|name| format!("; kept on {name}")).unwrap_or_default()
+}
+
+/// Converts an observation to a survey.
+pub(super) fn to_survey(seen: &Observation) -> Survey {
+    let Observation { tree, changes, checked_out, .. } = seen;
+    Survey { tree: tree.clone(), changes: *changes, checked_out: checked_out.clone() }
+}
+
+/// Returns the result of a gate from its agent's answer.
+pub(super) fn build_gate_result(
+    gate: &ralph_model::gate::Gate,
+    severity: Severity,
+    asking: &AgentCallState,
+) -> GateResult {
+    let (status, code, output) = match &asking.end {
+        Some(AgentCallEnd::Answered(reply)) => {
+            match review::parse_review_answer(reply, asking.token.as_deref()) {
+                Some(answer) if answer.verdict == ReviewVerdict::Approved => {
+                    (GateStatus::Passed, 0, answer.feedback)
+                }
+                Some(answer) => (GateStatus::Failed, 1, answer.feedback),
+                None => (GateStatus::Failed, 1, "the reviewer gave no verdict".to_owned()),
+            }
+        }
+        Some(AgentCallEnd::FailedAttempt(failure)) if asking.wrong.is_some() => {
+            let output = format!("the reviewer gave no usable verdict: {}", failure.message);
+            (GateStatus::Failed, 1, output)
+        }
+        Some(AgentCallEnd::FailedAttempt(failure) | AgentCallEnd::Hopeless(failure)) => {
+            let output = format!(
+                "the reviewer did not answer ({}): {}",
+                failure.class.name(),
+                failure.message
+            );
+            (GateStatus::Failed, 1, output)
+        }
+        None => (GateStatus::Failed, 1, String::new()),
+    };
+    let hash = (status == GateStatus::Failed).then(|| {
+        let mut hasher = ErrorHasher::new(&gate.name);
+        hasher.feed_text(&output);
+        hasher.finish_hash()
+    });
+    GateResult {
+        gate: gate.name.clone(),
+        command: gate.name.clone(),
+        severity,
+        status,
+        end: Some(ChildEnd {
+            ending: Ending::Exited { code },
+            ran: Millis::ZERO,
+            soft_limit: SoftLimit::Kept,
+            leftovers: Leftovers::default(),
+        }),
+        log: None,
+        output,
+        hash,
+        failing: Vec::new(),
+        reason: None,
+        sandbox: None,
+    }
+}

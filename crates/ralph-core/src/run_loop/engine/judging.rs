@@ -1,0 +1,104 @@
+//! Judges an iteration, and warns about what the judgement found.
+//!
+//! Not here: the judgement itself (`judge`).
+
+use ralph_model::event::Event;
+use ralph_model::ids::{IterationNumber, Role};
+use ralph_model::judgement::Verdict;
+use ralph_model::plan::PlanState;
+use ralph_model::recipe::{CommitPolicy, PlanPart, Uncommitted};
+use ralph_model::worktree::TreeDiff;
+
+use super::{Engine, EngineError};
+use crate::ports::View;
+use crate::run_loop::judge;
+
+impl Engine<'_> {
+    /// Returns a warning if this attempt took the task past its soft time limit.
+    pub(super) fn overdue_warning(
+        &self,
+        judgement: &ralph_model::judgement::Judgement,
+    ) -> Option<String> {
+        let failed = judgement.failed.as_ref().filter(|failed| failed.gives_up.is_none())?;
+        let work = self.state.recipe.task_work()?;
+        let task = self.map_current(|current| current.task.clone()).flatten()?;
+        let before = self.state.tasks.as_ref()?.attempt_log(&task).spent;
+        let spent = before.saturating_add(self.state.ran_in_iteration());
+        (before < work.soft_limit && spent >= work.soft_limit).then(|| {
+            format!(
+                "task {task} has taken longer than {} by attempt {}; it is given up at {}",
+                work.soft_limit, failed.attempt.iteration, work.hard_limit
+            )
+        })
+    }
+
+    /// Returns warnings about work that is accepted as complete.
+    pub(super) fn completion_warnings(
+        &self,
+        judgement: &ralph_model::judgement::Judgement,
+    ) -> Vec<String> {
+        let (Verdict::Complete, Some(current)) = (&judgement.verdict, &self.state.current) else {
+            return Vec::new();
+        };
+        let counts = current.plan.as_ref().and_then(PlanState::counts);
+        let part = self.state.recipe.plan.as_ref().map(|plan| plan.part);
+        let open = match (counts, part) {
+            (Some(counts), Some(PlanPart::Follows)) => counts.open,
+            (_, _) => 0,
+        };
+        let open = (open > 0).then(|| {
+            let items = if open == 1 { "1 item".to_owned() } else { format!("{open} items") };
+            format!("the agent reported twice that all is done; {items} of its plan left open")
+        });
+        let is_left = current.observation().is_some_and(|seen| seen.changes == TreeDiff::Dirty);
+        let landing = &self.state.recipe.landing;
+        let is_agents = landing.commit == CommitPolicy::Agent;
+        let left = (is_left && is_agents && landing.uncommitted == Uncommitted::Reported)
+            .then(|| "uncommitted changes are left in the work tree".to_owned());
+        open.into_iter().chain(left).collect()
+    }
+
+    /// Returns warnings about a compaction.
+    pub(super) fn compaction_warnings(
+        &self,
+        judgement: &ralph_model::judgement::Judgement,
+    ) -> Vec<String> {
+        let is_compaction = self.map_current(|current| current.role == Role::Compact) == Some(true);
+        match (&judgement.compacted, &judgement.verdict) {
+            (Some(compacted), _) => compacted.remarks(),
+            (None, Verdict::AttemptFailed { failure }) if is_compaction => vec![format!(
+                "compaction failed ({}): {}; the run continues with the memory it has, and tries again later",
+                failure.class.name(),
+                failure.message
+            )],
+            (None, _) => Vec::new(),
+        }
+    }
+
+    pub(super) fn judge_iteration(&mut self) -> Result<(), EngineError> {
+        let judgement =
+            self.map_current(|current| judge::judge_iteration(&self.state, current)).flatten();
+        let Some(judgement) = judgement else { return Ok(()) };
+        let (handoff, amended) = (judgement.handoff.clone(), judgement.amended.clone());
+        let overdue = self.overdue_warning(&judgement);
+        let mut remarks = self.completion_warnings(&judgement);
+        remarks.extend(self.compaction_warnings(&judgement));
+        self.record_event(Event::Judged { judgement: Box::new(judgement) })?;
+        for text in overdue.into_iter().chain(remarks) {
+            self.record_event(Event::Warned { text })?;
+        }
+        let iteration = IterationNumber(self.state.iterations);
+        if let Some(handoff) = handoff {
+            let view = View::Handoff { iteration, handoff: &handoff };
+            let published = self.ports.store.publish_view(&view);
+            self.warn_on_error(published)?;
+        }
+        if !amended.is_empty() {
+            let at = self.ports.clock.read_moment().now;
+            let view = View::Amendments { iteration, at, log: &amended };
+            let published = self.ports.store.publish_view(&view);
+            self.warn_on_error(published)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,186 @@
+//! Rechecks the work tree before an iteration is judged and before a review agent is
+//! called: it must still be what the gates ran on. A gate may rewrite files (`eslint
+//! --fix`), and gates run code that agents wrote. The project's own commit hook is one
+//! more gate, and is test-run before any work.
+
+use ralph_model::event::Event;
+use ralph_model::gate::GateResult;
+use ralph_model::outcome::Outcome;
+use ralph_model::recipe::CommitPolicy;
+use ralph_model::run::Iteration;
+use ralph_model::text;
+use ralph_model::worktree::{Checkpoint, TreeDiff, UNCOMMITTED_FILES};
+
+use super::{Engine, StepError, ViewKind};
+use crate::landing::scm;
+use crate::ports::{HookResult, HookTrial};
+use crate::run_loop::choose;
+use crate::run_loop::settle::COMMIT_HOOK;
+
+/// How often all gates run again in one iteration. A formatter needs one more round, and
+/// two that depend on each other need two.
+const MAX_GATE_RESTARTS: u32 = 2;
+
+/// Whether the work tree is still what the gates checked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Recheck {
+    Same,
+    /// The tree changed: the gates have to run again, or the attempt has failed.
+    Again,
+}
+
+/// How much of a hook's output a warning shows.
+const HOOK_OUTPUT_CHARS: usize = 200;
+
+impl Engine<'_> {
+    /// Checks that the tree to judge is the one that passed, and that the commit hook
+    /// accepts it.
+    pub(super) fn recheck_work(&mut self) -> Result<Recheck, StepError> {
+        match self.recheck_tree()? {
+            Recheck::Same => self.run_commit_hook(),
+            Recheck::Again => Ok(Recheck::Again),
+        }
+    }
+
+    /// Runs the project's pre-commit hook on work that ralph is going to commit. If the
+    /// hook rewrites files, the gates run on the result and then the hook again. Its
+    /// refusal fails the attempt.
+    fn run_commit_hook(&mut self) -> Result<Recheck, StepError> {
+        let is_due = |current: &Iteration| {
+            let is_changed = |changes| changes == TreeDiff::Dirty;
+            let seen = current.observation();
+            choose::needs_recheck(&self.state, current)
+                && seen.is_some_and(|seen| is_changed(seen.changes))
+        };
+        let (Some(true), Some(seen)) = (self.map_current(is_due), self.state.observed_state())
+        else {
+            return Ok(Recheck::Same);
+        };
+        let Checkpoint::Git { tree: Some(tree), .. } = &seen else { return Ok(Recheck::Same) };
+        let refusal = match self.ports.vcs.run_commit_hook(tree)? {
+            HookResult::Absent => return Ok(Recheck::Same),
+            HookResult::Interrupted => return Err(StepError::Outcome(Outcome::Interrupted)),
+            HookResult::Passed => None,
+            HookResult::Refused { output } => Some(output),
+        };
+        self.post_gate_survey = self.ports.vcs.survey_tree()?;
+        if self.post_gate_survey.as_ref().is_some_and(|now| now.tree != *tree)
+            && self.restart_gates(&seen, "the pre-commit hook")? == Recheck::Again
+        {
+            return Ok(Recheck::Again);
+        }
+        let Some(output) = refusal else { return Ok(Recheck::Same) };
+        let result = choose::build_refusal_result(COMMIT_HOOK, output);
+        self.record_event(Event::GateChecked { result })?;
+        self.publish_view(ViewKind::Gates)?;
+        Ok(Recheck::Again)
+    }
+
+    /// Test-runs the commit hooks once, before an agent call is paid for: an agent cannot
+    /// do anything about a protected branch or a required message format. Other
+    /// complaints may be what the work is about, so they are only a warning.
+    pub(super) fn test_commit_hooks(&mut self) -> Result<(), StepError> {
+        let is_tried = std::mem::replace(&mut self.are_hooks_tried, true);
+        if is_tried || !self.state.recipe.landing.is_history_owned_by_ralph() {
+            return Ok(());
+        }
+        let subject = match self.state.recipe.landing.commit {
+            CommitPolicy::Ralph => {
+                self.map_current(|it| choose::build_commit_message(&self.state, it))
+            }
+            CommitPolicy::Scm(_) | CommitPolicy::Agent | CommitPolicy::NoCommit => None,
+        };
+        match self.ports.vcs.test_commit_hooks(&self.git_mark(), subject.as_deref())? {
+            HookTrial::Passed => Ok(()),
+            HookTrial::Interrupted => Err(StepError::Outcome(Outcome::Interrupted)),
+            HookTrial::MessageRefused { output } => {
+                Err(build_message_error(&subject.unwrap_or_default(), &output))
+            }
+            HookTrial::CommitRefused { output, branch } => {
+                let branch = branch.unwrap_or_default();
+                if scm::mentions_branch(&output, &branch) {
+                    let message = format!(
+                        "the pre-commit hook refuses commits on `{branch}`:\n{output}\n\
+                         hint: `git switch -c NAME`, then start again"
+                    );
+                    return Err(StepError::Outcome(Outcome::GitFailed { message }));
+                }
+                let output = text::shorten_to_line(&output, HOOK_OUTPUT_CHARS);
+                self.warn(format!("the pre-commit hook fails before any work: {output}"))?;
+                Ok(())
+            }
+        }
+    }
+
+    /// Compares the work tree with the one that the gates were run on, if ralph is going to commit
+    /// it. If files were changed, all gates run again on what is there now.
+    pub(super) fn recheck_tree(&mut self) -> Result<Recheck, StepError> {
+        let is_due = |current: &Iteration| {
+            let is_run = |it: &GateResult| it.log.is_some();
+            choose::needs_recheck(&self.state, current) && current.gates.iter().any(is_run)
+        };
+        let (Some(true), Some(seen)) = (self.map_current(is_due), self.state.observed_state())
+        else {
+            return Ok(Recheck::Same);
+        };
+        let now = match self.post_gate_survey.take() {
+            Some(now) => Some(now),
+            None => self.ports.vcs.survey_tree()?,
+        };
+        let is_same = |tree| matches!(&seen, Checkpoint::Git { tree: Some(it), .. } if it == tree);
+        match now {
+            Some(now) if !is_same(&now.tree) => self.restart_gates(&seen, "the gates"),
+            now => {
+                self.post_gate_survey = now;
+                Ok(Recheck::Same)
+            }
+        }
+    }
+
+    /// Observes the work tree again after files changed behind the agent, so that all
+    /// gates run on the current files. Fails the attempt after too many rounds. Changes
+    /// of only the task file and its notes are ignored.
+    pub(super) fn restart_gates(
+        &mut self,
+        seen: &Checkpoint,
+        changed_by: &str,
+    ) -> Result<Recheck, StepError> {
+        let Some(now) = self.ports.vcs.peek_changes_since(seen, &[])? else {
+            return Ok(Recheck::Same);
+        };
+        let files = now.files.iter().map(|file| file.path.as_str());
+        let mut paths: Vec<&str> = files.filter(|path| !self.is_list_document(path)).collect();
+        if paths.is_empty() && now.more_files == 0 {
+            return Ok(Recheck::Same);
+        }
+        paths.truncate(UNCOMMITTED_FILES);
+        if self.map_current(|current| current.rounds) >= Some(MAX_GATE_RESTARTS) {
+            let output = format!(
+                "These files change each time gates and hooks run, so what passed is never what would be \
+                 committed. Make sure that a second run changes nothing; delete files that are \
+                 generated and add them to `.gitignore`:\n- {}",
+                paths.join("\n- ")
+            );
+            let result = choose::build_refusal_result(choose::UNSTABLE_FILES, output);
+            self.record_event(Event::GateChecked { result })?;
+            self.publish_view(ViewKind::Gates)?;
+            return Ok(Recheck::Again);
+        }
+        let text =
+            format!("{changed_by} changed files, so all gates run again: {}", paths.join(", "));
+        self.warn(text)?;
+        self.observe_changes()?;
+        Ok(Recheck::Again)
+    }
+}
+
+/// Returns the error that ends a run whose commit message a hook refuses. No agent can
+/// change that.
+pub(super) fn build_message_error(message: &str, output: &str) -> StepError {
+    let subject = message.lines().next().unwrap_or_default();
+    let message = format!(
+        "the commit-msg hook refuses the message `{subject}`:\n{output}\n\
+         hint: set `commitMessage`, such as \"${{TYPE}}: ${{SUBJECT}}\"; `ralph resume` then uses it"
+    );
+    StepError::Outcome(Outcome::GitFailed { message })
+}

@@ -1,0 +1,101 @@
+//! Checks, at a resume, what changed since the run ended.
+//!
+//! Not here: which changes the state accepts (`run::resume`).
+
+use ralph_model::glob::Pattern;
+use ralph_model::recipe::Recipe;
+use ralph_model::worktree::{ChangesWhileStopped, CheckedOut, Checkpoint, EndSnapshot};
+
+use super::{Engine, EngineError};
+use crate::ports::{Observation, Survey};
+use crate::run_loop::choose;
+
+impl Engine<'_> {
+    /// Returns what changed while the run was stopped in work that has not landed yet.
+    /// The work may have landed after all, if the history moved forward. If git fails
+    /// here, it fails again where it matters.
+    pub(super) fn find_changes_while_stopped(&mut self) -> Option<ChangesWhileStopped> {
+        let since = self.state.state_under_check()?;
+        let now = self.ports.vcs.observe(&since, &self.watched_patterns()).ok()??;
+        let Observation { tree, changes, mut files, leaks, git_tampering, .. } = now;
+        files.retain(|file| !self.is_list_document(&file.path));
+        let is_same_tree =
+            matches!(&since, Checkpoint::Git { tree: Some(seen), .. } if *seen == tree);
+        let is_other = !is_same_tree && (!files.is_empty() || !self.is_judged());
+        (is_other || !git_tampering.is_empty()).then_some(ChangesWhileStopped {
+            tree,
+            changes,
+            files,
+            leaks,
+            git_tampering,
+        })
+    }
+
+    /// Returns the snapshot that a resumed run compares with.
+    pub(super) fn take_end_snapshot(&mut self) -> Option<Box<EndSnapshot>> {
+        let repository = self.snapshot_unlanded_work();
+        let is_listed = self.is_task_file_in_sync();
+        (repository.is_some() || is_listed)
+            .then(|| Box::new(EndSnapshot { repository, task_file_in_sync: is_listed }))
+    }
+
+    /// Returns the state of the repository if there is work that has not landed. Nothing
+    /// if git fails: a resumed run then cannot tell what changed.
+    pub(super) fn snapshot_unlanded_work(&mut self) -> Option<Checkpoint> {
+        match self.state.unlanded_base() {
+            Some(Checkpoint::Git { .. }) => {
+                let Survey { tree, checked_out, .. } = self.ports.vcs.take_final_survey()?;
+                let CheckedOut { head, branch } = self.expected_head.take().or(checked_out)?;
+                Some(Checkpoint::Git { head, branch, tree: Some(tree) })
+            }
+            Some(Checkpoint::None) | None => None,
+        }
+    }
+
+    /// Fails if protected paths, or a history that only ralph writes, changed after the
+    /// run ended. An agent cannot have done it and must not be blamed for it.
+    pub(super) fn check_unchanged_since_end(&mut self) -> Result<(), EngineError> {
+        let left = self.state.end_snapshot.as_ref().and_then(|left| left.repository.clone());
+        let (Some(_), Some(left)) = (&self.state.outcome, left) else { return Ok(()) };
+        let now = self.ports.vcs.peek_changes_since(&left, &self.watched_patterns());
+        let Checkpoint::Git { head, branch, tree } = left else { return Ok(()) };
+        let now = match now {
+            Ok(Some(now)) => now,
+            Ok(None) => return Ok(()),
+            // `git gc` may have removed the tree, but not what is checked out.
+            Err(_) => return self.check_head_unchanged(CheckedOut { head, branch }),
+        };
+        let paths: Vec<String> = now.files.into_iter().map(|file| file.path).collect();
+        let paths = choose::find_protected_paths(&self.state, &paths);
+        match (now.checked_out, tree) {
+            (Some(other), _) if self.is_forbidden_history(now.history) => {
+                Err(EngineError::Moved { left: CheckedOut { head, branch }, now: other })
+            }
+            (_, Some(left)) if !paths.is_empty() => Err(EngineError::Protected { paths, left }),
+            (_, _) => Ok(()),
+        }
+    }
+
+    /// Fails if a history that only ralph writes has moved. Used where the tree cannot be
+    /// compared.
+    pub(super) fn check_head_unchanged(&mut self, left: CheckedOut) -> Result<(), EngineError> {
+        let survey = self.ports.vcs.survey_tree().map_err(EngineError::Git)?;
+        let is_ralphs = self.state.recipe.landing.is_history_owned_by_ralph();
+        match survey.and_then(|survey| survey.checked_out) {
+            Some(now) if is_ralphs && now != left => Err(EngineError::Moved { left, now }),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// Returns the patterns whose matches are listed first, however many other files
+    /// changed.
+    pub(super) fn watched_patterns(&self) -> Vec<Pattern> {
+        let Recipe { protect, scope, .. } = &self.state.recipe;
+        protect.iter().chain(scope).cloned().collect()
+    }
+
+    pub(super) fn is_list_document(&self, path: &str) -> bool {
+        let work = self.state.recipe.task_work();
+        work.is_some_and(|work| work.is_document(&self.state.project, path))
+    }
+}

@@ -1,0 +1,182 @@
+//! Folds the end of an iteration into the state.
+//!
+//! Not here: the result of the iteration, which `settle` computes.
+
+use ralph_model::handoff::{Handoff, WorkOutcome};
+use ralph_model::ids::Role;
+use ralph_model::judgement::{Judgement, Verdict};
+use ralph_model::run::{Completeness, Iteration, RunState};
+use ralph_model::task::TaskList;
+use ralph_model::units::Timestamp;
+use ralph_model::worktree::Landed;
+
+use crate::memory::since_compaction::{AttemptOutcome, record_coding_iteration};
+use crate::ports::ListOrder;
+use crate::run_loop::fold::{control_events, record_work_range, task_results};
+use crate::run_loop::settle;
+use crate::tasks::next_work::{compaction_trigger, next_coding_task};
+
+/// How many handoffs are kept for the next prompt.
+const KEPT_HANDOFFS: usize = 4;
+
+/// How many handoffs of failed attempts are kept for the next attempt at the same task.
+const KEPT_FAILED_HANDOFFS: usize = 2;
+
+/// The task list after the landing that is under way.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PendingList {
+    pub list: TaskList,
+    /// Whether the list is final, whatever happens to the rest of the landing.
+    pub durability: Durability,
+}
+
+/// Whether the list of a landing is final.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Durability {
+    /// The work is committed, and the list with it.
+    Committed,
+    /// The work may still be refused.
+    Tentative,
+}
+
+/// Returns the list after the landing that is under way. The task file may hold it
+/// already.
+pub fn pending_list(state: &RunState) -> Option<PendingList> {
+    let (tasks, current) = (state.tasks.as_ref()?, state.current.as_ref()?);
+    let (work, task) = (state.recipe.task_work()?, current.task.as_ref()?);
+    let settled =
+        settle::settle_iteration(work, tasks.attempt_log(task).failed, &tasks.list, current);
+    if settled.changes.is_empty() {
+        return None;
+    }
+    let order = ListOrder { list: &tasks.list, changes: &settled.changes, touched: &tasks.touched };
+    let stands = if current.is_committed() { Durability::Committed } else { Durability::Tentative };
+    Some(PendingList { list: order.resulting_list(), durability: stands })
+}
+
+/// Closes the open iteration: keeps its feedback, list changes and completion.
+pub(super) fn close_iteration(state: &mut RunState, at: Timestamp) {
+    state.last_ended = Some(at);
+    let ran = state.ran_in_iteration();
+    let Some(current) = state.current.take() else {
+        return;
+    };
+    if current.role == Role::Compact {
+        return close_compaction(state, current);
+    }
+    let mut outcome = None;
+    if let (Some(tasks), Some(work), Some(task)) =
+        (&mut state.tasks, state.recipe.task_work(), &current.task)
+    {
+        let settled =
+            settle::settle_iteration(work, tasks.attempt_log(task).failed, &tasks.list, &current);
+        outcome = Some(settled.work_outcome(&current));
+        task_results::apply_settled(tasks, work, settled, &current, ran);
+    }
+    control_events::drop_finished_skips(state);
+    if state.tasks.is_none() {
+        count_unchanged(state, &current);
+    }
+    let refusal = current.refusal_feedback();
+    // Work that was not committed after the agent is reviewed as well.
+    if let (Some(Judgement { verdict: Verdict::Passed { .. }, .. }), None) =
+        (&current.judgement, &refusal)
+    {
+        record_work_range(state, &current);
+    }
+    let Some(mut judgement) = current.judgement else {
+        return;
+    };
+    if let Some(handoff) = &mut judgement.handoff {
+        handoff.outcome = outcome;
+    }
+    if let (Some(_), Role::Implement | Role::Fix) = (&state.recipe.memory, current.role) {
+        let has_passed = matches!(&judgement.verdict, Verdict::Complete | Verdict::Passed { .. })
+            && refusal.is_none();
+        let attempted = if has_passed { AttemptOutcome::Passed } else { AttemptOutcome::NotPassed };
+        record_coding_iteration(
+            &mut state.since_compaction,
+            current.number,
+            judgement.handoff.as_deref(),
+            attempted,
+        );
+    }
+    state.feedback = judgement.feedback;
+    state.rejected_open_items = judgement.rejected_open_items;
+    if let Some(handoff) = judgement.handoff {
+        keep_handoff(state, *handoff);
+    }
+    match (judgement.verdict, refusal) {
+        (Verdict::Complete | Verdict::Passed { .. } | Verdict::Reviewed { .. }, Some(refusal)) => {
+            state.feedback.push(refusal);
+        }
+        (Verdict::Complete, None) => {
+            state.totals.passed += 1;
+            state.completeness = Completeness::Complete;
+            state.base = None;
+        }
+        (Verdict::Passed { .. } | Verdict::Reviewed { .. }, None) => {
+            state.totals.passed += 1;
+            state.base = None;
+        }
+        (
+            Verdict::GatesFailed { .. }
+            | Verdict::AttemptFailed { .. }
+            | Verdict::NothingChanged
+            | Verdict::NotHandedIn { .. }
+            | Verdict::Blocked { .. }
+            | Verdict::Compacted { .. },
+            _,
+        ) => {}
+        (Verdict::Skipped { .. }, _) => state.base = None,
+    }
+}
+
+/// Counts iterations on a prompt that pass and change nothing.
+fn count_unchanged(state: &mut RunState, current: &Iteration) {
+    let verdict = current.judgement.as_ref().map(|judgement| &judgement.verdict);
+    let is_idle =
+        matches!(verdict, Some(Verdict::Passed { .. })) && state.has_changed_nothing(current);
+    state.unchanged = if is_idle { state.unchanged.saturating_add(1) } else { 0 };
+    let is_back = current.landed.iter().any(|it| matches!(it, Landed::RolledBack { .. }));
+    state.last_tree = current.observed_tree().filter(|_| !is_back).cloned();
+}
+
+/// Keeps a handoff for the next prompts. Handoffs of failed attempts are for the next
+/// attempt at the same task: they do not displace other handoffs, and are dropped
+/// when the task is decided.
+fn keep_handoff(state: &mut RunState, handoff: Handoff) {
+    let task = handoff.task_completed.task_id.clone();
+    let is_decided = match &handoff.outcome {
+        None | Some(WorkOutcome::Passed { .. } | WorkOutcome::Abandoned { .. }) => true,
+        Some(WorkOutcome::Failed { .. } | WorkOutcome::RolledBack { .. }) => false,
+    };
+    if is_decided {
+        state.handoffs.retain(|old| old.is_accepted() || old.task_completed.task_id != task);
+    }
+    state.handoffs.push(handoff);
+    for (is_accepted, most) in [(true, KEPT_HANDOFFS), (false, KEPT_FAILED_HANDOFFS)] {
+        let is_one = |handoff: &Handoff| handoff.is_accepted() == is_accepted;
+        while state.handoffs.iter().filter(|it| is_one(it)).count() > most
+            && let Some(oldest) = state.handoffs.iter().position(is_one)
+        {
+            state.handoffs.remove(oldest);
+        }
+    }
+}
+
+/// Closes a compaction: keeps its memory, if any. All else is unchanged.
+fn close_compaction(state: &mut RunState, current: Iteration) {
+    let trigger = compaction_trigger(&state);
+    let next = next_coding_task(&state).map(|task| task.id.clone());
+    match current.judgement.and_then(|judgement| judgement.compacted) {
+        Some(compacted) => {
+            state.memory = Some(Box::new(compacted.memory));
+            state.since_compaction.record_compaction(current.number, next.as_ref());
+            // The memory replaces all but the last handoff.
+            let surplus = state.handoffs.len().saturating_sub(1);
+            state.handoffs.drain(..surplus);
+        }
+        None => state.since_compaction.record_failed_compaction(trigger, next.as_ref()),
+    }
+}

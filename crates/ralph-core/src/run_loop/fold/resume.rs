@@ -1,0 +1,118 @@
+//! Folds a resume after a crash or an end into the state.
+
+use ralph_model::agent_call_state::{AgentCallEnd, AgentCallState};
+use ralph_model::gate::Gate;
+use ralph_model::recipe::Recipe;
+use ralph_model::run::RunState;
+use ralph_model::worktree::ChangesWhileStopped;
+
+use crate::landing::scm;
+
+fn find_gate<'a>(recipe: &'a Recipe, name: &str) -> Option<&'a Gate> {
+    recipe.gates.iter().find(|gate| gate.name == name)
+}
+
+/// Applies a resume, possibly with other policies and a changed work tree.
+pub(super) fn apply_resume(
+    state: &mut RunState,
+    recipe: Option<&Recipe>,
+    meanwhile: Option<&ChangesWhileStopped>,
+) {
+    // A run that ended regularly gets new retries; one that crashed continues with
+    // what it had left.
+    state.unchanged = 0;
+    if let (Some(_), Some(current)) = (state.outcome.take(), &mut state.current) {
+        current.work.reset_failures();
+        current.gate.reset_failures();
+        match &current.message.end {
+            Some(AgentCallEnd::Answered(reply))
+                if scm::parse_commit_message(&reply.text).is_some() => {}
+            Some(_) | None => current.message = AgentCallState::default(),
+        }
+    }
+    if let (Some(meanwhile), Some(current)) = (meanwhile, &mut state.current) {
+        current.invalidate_gates(meanwhile, &state.recipe.gates);
+    }
+    if let Some(recipe) = recipe {
+        replace_recipe(state, recipe);
+    }
+    state.control.drop_pause_and_stop();
+}
+
+/// Replaces the policies. Drops the results of gates that changed.
+fn replace_recipe(state: &mut RunState, recipe: &Recipe) {
+    let old = std::mem::replace(&mut state.recipe, recipe.clone());
+    let is_same = |name: &str| find_gate(&old, name) == find_gate(recipe, name);
+    state.passed_trees.retain(|name, _| is_same(name));
+    if let Some(current) = &mut state.current
+        && current.judgement.is_none()
+    {
+        current.gates.retain(|result| is_same(&result.gate));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ralph_model::event::{Event, Recorded};
+    use ralph_model::gate::{GateKind, GateResult, GateStatus, Severity};
+    use ralph_model::ids::{IterationNumber, Role, RunId};
+    use ralph_model::units::{Millis, Timestamp};
+
+    use super::*;
+    use crate::run_loop::choose;
+    use crate::run_loop::choose::tests::recipe;
+    use crate::run_loop::fold::fold_events;
+
+    /// Returns the gates that still have results when a run is resumed with this recipe
+    /// after both had passed.
+    fn gates_with_results(changed: Recipe) -> Vec<String> {
+        let passed = |gate: &Gate| {
+            let result = choose::build_cached_result(gate, Severity::Hard);
+            Event::GateChecked { result: GateResult { status: GateStatus::Passed, ..result } }
+        };
+        let before = with_gates(["one", "two"]);
+        let mut events = vec![
+            Event::RunStarted {
+                journal: 1,
+                version: "0".into(),
+                run: RunId("r".into()),
+                project: "/p".into(),
+                recipe: Box::new(before.clone()),
+            },
+            Event::IterationStarted {
+                iteration: IterationNumber(1),
+                role: Role::Prompt,
+                task: None,
+            },
+        ];
+        events.extend(before.gates.iter().map(passed));
+        let recipe = Some(Box::new(changed));
+        events.push(Event::RunResumed { version: "0".into(), recipe, meanwhile: None });
+        let recorded = events.into_iter().zip(1..).map(|(event, seq)| Recorded {
+            seq,
+            at: Timestamp(1_000),
+            ran: Millis(0),
+            event,
+        });
+        let state = fold_events(&recorded.collect::<Vec<_>>()).expect("the events fit");
+        let current = state.current.expect("it is under way");
+        current.gates.into_iter().map(|result| result.gate).collect()
+    }
+
+    fn with_gates(commands: [&str; 2]) -> Recipe {
+        let gates = commands.into_iter().zip(["first", "second"]);
+        let gates = gates.map(|(command, name)| Gate {
+            name: name.to_owned(),
+            ..Gate::for_command(GateKind::Test, command)
+        });
+        Recipe { gates: gates.collect(), ..recipe() }
+    }
+
+    #[test]
+    fn a_changed_gate_loses_its_result() {
+        assert_eq!(gates_with_results(with_gates(["one", "two"])), ["first", "second"]);
+        assert_eq!(gates_with_results(with_gates(["other", "two"])), ["second"]);
+        assert_eq!(gates_with_results(with_gates(["one", "other"])), ["first"]);
+        assert_eq!(gates_with_results(Recipe { gates: Vec::new(), ..recipe() }), [""; 0]);
+    }
+}

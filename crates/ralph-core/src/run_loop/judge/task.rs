@@ -1,0 +1,384 @@
+//! Judges an attempt at a task: done, to be tried again, or given up.
+
+use ralph_model::agent_output::Reply;
+use ralph_model::attempt::{Attempt, AttemptLog, FailedAttempt, FailedOutput, GiveUpReason};
+use ralph_model::failure::Failure;
+use ralph_model::gate::{Gate, GateKind, GateResult, GateStatus, Severity};
+use ralph_model::handoff::Handoff;
+use ralph_model::ids::{Role, TaskId};
+use ralph_model::judgement::{Feedback, Judgement, Landing, Verdict};
+use ralph_model::recipe::{CommitPolicy, TaskWork};
+use ralph_model::review::{ReviewPolicy, ReviewState, ReviewStatus};
+use ralph_model::run::{AgentCallEnd, Iteration, RunState};
+use ralph_model::stuck::{ErrorHash, Escalation};
+use ralph_model::task::{ListOwner, TaskChange, TaskStatus};
+use ralph_model::task_state::TaskState;
+use ralph_model::worktree::Checkpoint;
+
+use super::{hand_in, judge_cut_off, judge_failed_gates, select_failure_landing};
+use crate::answers::structured_output;
+use crate::checking::stuck::ErrorHasher;
+use crate::memory::handoff_reading as read;
+use crate::run_loop::judge::select_success_landing;
+use crate::tasks::amend;
+use crate::tasks::attempt::{assess_escalation, cut_output};
+
+/// Judges an attempt at a task.
+pub(super) fn judge_attempt(
+    state: &RunState,
+    tasks: &TaskState,
+    work: &TaskWork,
+    task: &TaskId,
+    current: &Iteration,
+) -> Judgement {
+    let attempt = AttemptContext { state, tasks, work, task, current };
+    match &current.work.end {
+        Some(AgentCallEnd::Answered(reply)) => attempt.judge_answer(reply),
+        Some(AgentCallEnd::FailedAttempt(failure) | AgentCallEnd::Hopeless(failure)) => {
+            attempt.judge_cut_off(failure)
+        }
+        None => unreachable!("an open question is not judged"),
+    }
+}
+
+/// An attempt and everything needed to judge it.
+pub(super) struct AttemptContext<'a> {
+    pub(super) state: &'a RunState,
+    pub(super) tasks: &'a TaskState,
+    pub(super) work: &'a TaskWork,
+    pub(super) task: &'a TaskId,
+    pub(super) current: &'a Iteration,
+}
+
+/// Why an attempt failed.
+pub(super) struct AttemptFailureCause {
+    gate: String,
+    exit_code: i32,
+    hash: ErrorHash,
+    failing: Vec<String>,
+    outputs: Vec<FailedOutput>,
+}
+
+impl AttemptContext<'_> {
+    fn judge_answer(&self, reply: &Reply) -> Judgement {
+        let handoff = self.read_handoff(reply);
+        let judgement = if let Some(blocked) = &handoff.blocked {
+            self.judge_blocked(&handoff, blocked.clone())
+        } else if let Some(failed) = judge_failed_gates(self.state, &self.current.gates) {
+            self.add_failed_attempt(failed, &handoff, self.build_gates_cause())
+        } else if self.has_changed_nothing() {
+            let verdict = Judgement::new(
+                Verdict::NothingChanged,
+                Landing::Keep,
+                vec![Feedback::from_text(NOTHING_CHANGED)],
+            );
+            self.add_failed_attempt(verdict, &handoff, build_cause("no change", NOTHING_CHANGED))
+        } else {
+            let reasons = hand_in::find_hand_in_faults(self);
+            if reasons.is_empty() {
+                self.judge_passed(&handoff)
+            } else {
+                self.judge_not_handed_in(reasons, &handoff)
+            }
+        };
+        Judgement { handoff: Some(Box::new(handoff)), ..judgement }
+    }
+
+    pub(super) fn read_handoff(&self, reply: &Reply) -> Handoff {
+        let files: Vec<_> = self
+            .current
+            .observation()
+            .map(|observation| observation.files.clone())
+            .unwrap_or_default();
+        let found =
+            || structured_output::find_answer(&reply.text, &read::build_handoff_schema()).ok();
+        read::read_handoff(reply.structured.clone().or_else(found), &reply.text, self.task, &files)
+    }
+
+    /// Returns whether the attempt changed nothing. Without a repository that is unknown,
+    /// so false.
+    fn has_changed_nothing(&self) -> bool {
+        let is_work = |path: &str| match self.work.keeper {
+            ListOwner::Ralph => true,
+            ListOwner::Agent => !self.work.is_document(&self.state.project, path),
+        };
+        self.current.observation().is_some_and(|observation| {
+            observation.more_files == 0 && !observation.files.iter().any(|file| is_work(&file.path))
+        })
+    }
+
+    /// Judges work that passed the gates and was not handed in correctly.
+    pub(super) fn judge_not_handed_in(&self, reasons: Vec<String>, handoff: &Handoff) -> Judgement {
+        let text = reasons.join("\n");
+        let feedback =
+            format!("The previous iteration did not hand in its work correctly:\n{text}");
+        // The agent's commits stay; ralph's corrections of the list are committed after
+        // them.
+        let landing = match self.state.recipe.landing.commit {
+            CommitPolicy::Agent => select_success_landing(&self.state.recipe),
+            CommitPolicy::Ralph | CommitPolicy::Scm(_) | CommitPolicy::NoCommit => {
+                select_failure_landing(&self.state.recipe)
+            }
+        };
+        let verdict = Judgement::new(
+            Verdict::NotHandedIn { reasons },
+            landing,
+            vec![Feedback::from_text(feedback)],
+        );
+        let mut judgement =
+            self.add_failed_attempt(verdict, handoff, build_cause("hand-in", &text));
+        if !judgement.gives_up() {
+            (judgement.changes, judgement.amended) = hand_in::collect_other_changes(self);
+            judgement.feedback.extend(hand_in::build_surplus_feedback(self, &judgement.amended));
+        }
+        judgement
+    }
+
+    fn judge_passed(&self, handoff: &Handoff) -> Judgement {
+        match self.work.keeper {
+            ListOwner::Ralph => self.judge_passed_by_handoff(handoff),
+            ListOwner::Agent => hand_in::accept_hand_in(self, handoff),
+        }
+    }
+
+    fn judge_passed_by_handoff(&self, handoff: &Handoff) -> Judgement {
+        let Some(task) = self.tasks.list.find_task(self.task) else {
+            return Judgement::new(Verdict::Passed { signal: None }, Landing::Keep, Vec::new());
+        };
+        let id = || self.task.clone();
+        let mut changes = vec![match self.work.review {
+            ReviewPolicy::Skip => TaskChange::SetStatus { task: id(), status: TaskStatus::Done },
+            ReviewPolicy::Fresh { .. } => TaskChange::SetReview {
+                task: id(),
+                review: ReviewState {
+                    status: ReviewStatus::NeedsReview,
+                    count: task.review.count,
+                    feedback: String::new(),
+                },
+            },
+        }];
+        let summary = &handoff.task_completed.summary;
+        if !summary.trim().is_empty() {
+            changes.push(TaskChange::SetNotes { task: id(), notes: summary.clone() });
+        }
+        let mut changes = hand_in::add_default_note(self, changes, "");
+        if self.work.review == ReviewPolicy::Skip && task.review.status.is_open() {
+            changes.push(TaskChange::SetReview {
+                task: id(),
+                review: task.review.close_open_review(),
+            });
+        }
+        let failed = task.attempts.max(self.attempt_log().failed);
+        if failed != task.attempts {
+            changes.push(TaskChange::SetAttempts { task: id(), attempts: failed });
+        }
+        let weighed = amend::decide_amendments(
+            &self.tasks.list,
+            &handoff.plan_amendments,
+            self.task,
+            self.work.amendment_policy,
+            self.work.amendments,
+        );
+        changes.extend(weighed.changes);
+        let feedback = build_amendment_feedback(&weighed.log);
+        Judgement {
+            changes,
+            amended: weighed.log,
+            ..Judgement::new(
+                Verdict::Passed { signal: None },
+                select_success_landing(&self.state.recipe),
+                feedback,
+            )
+        }
+    }
+
+    /// Judges an attempt whose agent reports that it is blocked. It is asked once more;
+    /// then the user has to help.
+    fn judge_blocked(
+        &self,
+        handoff: &Handoff,
+        blocked: ralph_model::handoff::BlockedReason,
+    ) -> Judgement {
+        let verdict = Judgement::new(
+            Verdict::Blocked { blocked: blocked.clone() },
+            select_failure_landing(&self.state.recipe),
+            vec![Feedback::from_text(format!(
+                "The previous attempt reported that it is blocked: it needs {} ({}). Check again whether that is true. \
+                 If there is a way around it, take it; if not, say `blocked` again in your handoff.",
+                blocked.needs, blocked.why
+            ))],
+        );
+        let cause = build_cause("blocked", &format!("{}\n{}", blocked.needs, blocked.why));
+        let is_confirmed = self.attempt_log().blocked.is_some() || self.current.role == Role::Fix;
+        let mut judgement = self.add_failed_attempt(verdict, handoff, cause);
+        if let Some(failed) = &mut judgement.failed {
+            failed.blocked = Some(blocked.clone());
+            if is_confirmed {
+                failed.gives_up = Some(GiveUpReason::Blocked(blocked));
+            }
+            if failed.gives_up.is_some() {
+                self.give_up(&mut judgement);
+            }
+        }
+        judgement
+    }
+
+    fn judge_cut_off(&self, failure: &Failure) -> Judgement {
+        let cause = build_cause(failure.class.name(), &failure.message);
+        let handoff = read::read_handoff([], &failure.message, self.task, &[]);
+        self.add_failed_attempt(judge_cut_off(failure), &handoff, cause)
+    }
+
+    /// Adds the attempt record to a judgement of failed work, and whether the task is
+    /// given up.
+    pub(super) fn add_failed_attempt(
+        &self,
+        judgement: Judgement,
+        handoff: &Handoff,
+        cause: AttemptFailureCause,
+    ) -> Judgement {
+        let log = self.attempt_log();
+        let attempt = Attempt {
+            iteration: self.current.number,
+            gate: cause.gate,
+            exit_code: cause.exit_code,
+            hash: cause.hash,
+            failing: cause.failing,
+            tree: self.current.observed_tree().cloned(),
+            summary: handoff.task_completed.summary.clone(),
+            files: self.current.observed_files(),
+            escalation: log.escalation,
+        };
+        let next = assess_escalation(&log, &attempt, &cause.outputs, self.work.stuck);
+        let limit = self.work.attempt_limit(&self.tasks.list, self.task);
+        let spent = log.spent.saturating_add(self.state.ran_in_iteration());
+        let gives_up = if next == Escalation::HardStop {
+            Some(GiveUpReason::Stuck { alike: log.alike + 1 })
+        } else if log.failed + 1 >= limit {
+            Some(GiveUpReason::AttemptsUsed { limit })
+        } else if spent >= self.work.hard_limit {
+            Some(GiveUpReason::TimeUp)
+        } else {
+            None
+        };
+        let is_over = gives_up.is_some();
+        let warnings = self
+            .current
+            .gates
+            .iter()
+            .filter(|result| {
+                result.severity == Severity::Soft && result.status == GateStatus::Failed
+            })
+            .count();
+        let mut judgement = Judgement {
+            failed: Some(FailedAttempt {
+                attempt,
+                outputs: cause.outputs,
+                next,
+                blocked: None,
+                warnings: u32::try_from(warnings).unwrap_or(u32::MAX),
+                gives_up,
+            }),
+            ..judgement
+        };
+        if is_over {
+            self.give_up(&mut judgement);
+        }
+        judgement
+    }
+
+    fn build_gates_cause(&self) -> AttemptFailureCause {
+        let failed = || self.current.gates.iter().filter(|result| result.is_hard_failure());
+        let outputs = failed()
+            .map(|result| FailedOutput {
+                title: format_output_title(self.find_gate(&result.gate), result),
+                text: cut_output(&result.output),
+            })
+            .collect();
+        let (gate, exit_code) = failed()
+            .next()
+            .map_or_else(|| (String::new(), 0), |it| (it.gate.clone(), it.exit_code()));
+        let hash = failed().next().and_then(|result| result.hash.clone()).unwrap_or_else(|| {
+            let mut hasher = ErrorHasher::new(&gate);
+            failed().for_each(|result| hasher.feed_text(&result.output));
+            hasher.finish_hash()
+        });
+        let mut failing: Vec<String> = failed().flat_map(|result| result.failing.clone()).collect();
+        failing.sort();
+        AttemptFailureCause { gate, exit_code, hash, failing, outputs }
+    }
+
+    /// Saves the work of a given-up task to a failure branch and drops its feedback,
+    /// which does not apply to the next task. Without a repository the work stays where
+    /// it is.
+    fn give_up(&self, judgement: &mut Judgement) {
+        judgement.landing = match self.state.base {
+            // Reviewed work is committed already.
+            Some(Checkpoint::Git { .. }) if self.current.role == Role::Review => Landing::Commit,
+            Some(Checkpoint::Git { .. }) => Landing::FailureBranch,
+            Some(Checkpoint::None) | None => Landing::Keep,
+        };
+        judgement.feedback = Vec::new();
+    }
+
+    fn find_gate(&self, name: &str) -> Option<&Gate> {
+        self.state.recipe.gates.iter().find(|gate| gate.name == name)
+    }
+
+    pub(super) fn attempt_log(&self) -> AttemptLog {
+        self.tasks.attempt_log(self.task)
+    }
+}
+
+/// Feedback for an attempt that changed nothing.
+const NOTHING_CHANGED: &str = "The previous attempt changed nothing in the work tree, so there was nothing to check or to keep. Do the task, or say in your handoff what blocks you.";
+
+pub(super) fn build_cause(gate: &str, output: &str) -> AttemptFailureCause {
+    let mut hasher = ErrorHasher::new(gate);
+    hasher.feed_text(output);
+    AttemptFailureCause {
+        gate: gate.to_owned(),
+        exit_code: 1,
+        hash: hasher.finish_hash(),
+        failing: Vec::new(),
+        outputs: vec![FailedOutput {
+            title: format!("{} (verbatim)", capitalize(gate)),
+            text: cut_output(output),
+        }],
+    }
+}
+
+fn format_output_title(gate: Option<&Gate>, result: &GateResult) -> String {
+    match gate.map(|gate| gate.kind) {
+        Some(GateKind::Spec) => "Spec Reviewer Output (verbatim)".to_owned(),
+        Some(GateKind::Quality) => "Quality Reviewer Output (verbatim)".to_owned(),
+        Some(GateKind::Test) => "Test Output (verbatim)".to_owned(),
+        Some(GateKind::Lint) => "Lint Output (verbatim)".to_owned(),
+        Some(GateKind::Custom) | None => format!("{} Output (verbatim)", capitalize(&result.gate)),
+    }
+}
+
+fn capitalize(words: &str) -> String {
+    let mut letters = words.chars();
+    match letters.next() {
+        Some(first) => first.to_uppercase().chain(letters).collect(),
+        None => String::new(),
+    }
+}
+
+fn build_amendment_feedback(log: &[ralph_model::amendment::AmendmentRecord]) -> Vec<Feedback> {
+    let refused: Vec<String> = log
+        .iter()
+        .filter_map(|amended| {
+            let refusal = amended.refusal.as_ref()?;
+            Some(format!("- {}: {refusal}", amended.proposal))
+        })
+        .collect();
+    if refused.is_empty() {
+        return Vec::new();
+    }
+    vec![Feedback::from_text(format!(
+        "The previous iteration requested these changes of the task list, and they were refused. Ignore this unless your own task needs them:\n{}",
+        refused.join("\n")
+    ))]
+}

@@ -1,0 +1,348 @@
+//! Rules on secrets, and on variables that change what programs do.
+
+use std::path::Path;
+
+use super::network::is_secret_name;
+use super::{CheckedCommand, CheckedPath, GuardRule, new_command_rule, new_path_rule};
+use crate::access::AccessMode;
+use crate::category::GuardCategory;
+use crate::lower::Word;
+use crate::network::{is_local, parse_host};
+
+const WITHOUT: &str = "Do without it; say in your answer what needs a secret.";
+
+/// Paths in a home directory that contain secrets.
+const SECRETS: [&str; 45] = [
+    ".ssh",
+    ".aws",
+    ".gnupg",
+    ".netrc",
+    ".npmrc",
+    ".pypirc",
+    ".docker/config.json",
+    ".kube",
+    ".config/gcloud",
+    ".config/gh",
+    ".config/hub",
+    ".git-credentials",
+    ".config/git/credentials",
+    ".claude.json",
+    ".claude/.credentials.json",
+    ".codex/auth.json",
+    ".gemini/oauth_creds.json",
+    ".local/share/opencode/auth.json",
+    ".config/amp",
+    ".local/share/amp/secrets.json",
+    ".config/github-copilot",
+    ".cursor/auth.json",
+    ".local/share/keyrings",
+    ".password-store",
+    ".cargo/credentials",
+    ".cargo/credentials.toml",
+    ".gem/credentials",
+    ".azure",
+    ".config/op",
+    ".vault-token",
+    ".pgpass",
+    ".my.cnf",
+    ".mozilla",
+    ".config/google-chrome",
+    ".config/chromium",
+    "Library/Keychains",
+    "Library/Application Support/Google/Chrome",
+    ".bash_history",
+    ".zsh_history",
+    ".terraform.d",
+    ".config/doctl",
+    ".config/heroku",
+    ".config/rclone",
+    ".config/ralph",
+    ".s3cfg",
+];
+
+/// System files that contain secrets.
+const SYSTEM: [&str; 9] = [
+    "/etc/shadow",
+    "/etc/gshadow",
+    "/etc/sudoers",
+    "/etc/ssl/private",
+    "/var/run/secrets",
+    "/run/secrets",
+    "/proc/kcore",
+    "/var/lib/docker",
+    "/etc/krb5.keytab",
+];
+
+/// Variables that make programs load code.
+const LOADING: [&str; 22] = [
+    "LD_PRELOAD",
+    "LD_AUDIT",
+    "DYLD_INSERT_LIBRARIES",
+    "DYLD_LIBRARY_PATH",
+    "BASH_ENV",
+    "ENV",
+    "PROMPT_COMMAND",
+    "PYTHONSTARTUP",
+    "PERL5OPT",
+    "PERL5DB",
+    "GIT_SSH_COMMAND",
+    "GIT_SSH",
+    "GIT_PROXY_COMMAND",
+    "GIT_EXTERNAL_DIFF",
+    "GIT_EXEC_PATH",
+    "GIT_CONFIG_GLOBAL",
+    "GIT_CONFIG_COUNT",
+    "GIT_CONFIG_PARAMETERS",
+    "GIT_ASKPASS",
+    "SSH_ASKPASS",
+    "GIT_TEMPLATE_DIR",
+    "LESSOPEN",
+];
+
+pub(super) const RULES: &[GuardRule] = &[
+    new_path_rule(
+        "cred.secret-files",
+        GuardCategory::Credentials,
+        "holds secrets",
+        WITHOUT,
+        |it| {
+            reads_path(it) && it.placed.places().iter().any(|place| is_secret(it, place))
+                || it.placed.mode == AccessMode::Remove
+                    && it.checked_command.is_some_and(|checked| checked.is_program(&["mv"]))
+                    && it.placed.places().iter().any(|place| is_secret(it, place))
+        },
+    ),
+    new_path_rule(
+        "cred.home",
+        GuardCategory::Credentials,
+        "contains secrets among other files",
+        "Copy or search only what the work needs.",
+        |it| {
+            let home = it.context.home.as_deref().map(Path::new);
+            it.placed.mode == AccessMode::ReadAll
+                && home.is_some_and(|home| it.placed.affects_root(&home.join(".ssh")))
+                && !it.placed.places().iter().any(|place| is_secret(it, place))
+        },
+    ),
+    new_path_rule(
+        "cred.env-file",
+        GuardCategory::Credentials,
+        "holds the project's secrets",
+        "Look at `.env.example`, or ask for what you need in your answer.",
+        |it| {
+            matches!(it.placed.mode, AccessMode::Read)
+                && it.placed.places().iter().any(|place| {
+                    let name = place.file_name().map(|it| it.to_string_lossy().into_owned());
+                    name.is_some_and(|name| is_env_file(&name))
+                })
+                || it.placed.mode == AccessMode::ReadAll
+                    && it.placed.places().iter().any(|place| {
+                        place.file_name().is_some_and(|name| is_env_file(&name.to_string_lossy()))
+                    })
+        },
+    ),
+    new_path_rule(
+        "cred.process",
+        GuardCategory::Credentials,
+        "shows the environment of a process",
+        WITHOUT,
+        |it| {
+            reads_path(it)
+                && it.placed.places().iter().any(|place| {
+                    place.starts_with("/proc")
+                        && place.file_name().is_some_and(|it| it == "environ" || it == "mem")
+                })
+        },
+    ),
+    new_command_rule(
+        "cred.store",
+        GuardCategory::Credentials,
+        "reads from a secret store",
+        WITHOUT,
+        reads_secret_store,
+    ),
+    new_command_rule("cred.print", GuardCategory::Credentials, "prints a secret", WITHOUT, |it| {
+        let prints = it.command.feeds.is_none() && it.command.redirects.is_empty();
+        let named = it.command.variables.iter().any(|name| is_secret_name(name));
+        match it.name() {
+            "echo" | "printf" => prints && named && it.words().iter().any(|word| !word.is_known()),
+            "printenv" => prints && it.list_operands().iter().any(|name| is_secret_name(name)),
+            "grep" | "rg" | "egrep" => {
+                let wanted = it.find_operand(0).to_ascii_lowercase();
+                it.is_fed_by(&["env", "printenv", "set", "export"])
+                    && ["token", "secret", "key", "passw", "cred"]
+                        .iter()
+                        .any(|word| wanted.contains(word))
+            }
+            _ => false,
+        }
+    }),
+    new_command_rule(
+        "env.loader",
+        GuardCategory::Environment,
+        "makes other programs load code",
+        "Run the program as it is.",
+        |it| {
+            it.command.assigns.iter().any(|(name, value)| {
+                LOADING.contains(&name.as_str())
+                    && !value.raw().is_empty()
+                    && value.raw() != "/dev/null"
+                    || is_loading_option(it, name, value.raw())
+            })
+        },
+    ),
+    new_command_rule(
+        "env.path",
+        GuardCategory::Environment,
+        "puts a world-writable directory into the program search path",
+        "Name the program by its path.",
+        |it| {
+            it.find_assigned(&["PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "NODE_PATH"]).iter().any(
+                |value| {
+                    value.raw().split(':').any(|part| {
+                        matches!(part, "." | "./")
+                            || ["/tmp", "/var/tmp", "/dev/shm"]
+                                .iter()
+                                .any(|root| Path::new(part).starts_with(root))
+                            || part.starts_with("..")
+                    })
+                },
+            )
+        },
+    ),
+    new_command_rule(
+        "env.trust",
+        GuardCategory::Environment,
+        "sends traffic through a proxy, or weakens certificate checks",
+        "Leave proxies and certificates as the user has set them up.",
+        |it| {
+            let proxies = [
+                "http_proxy",
+                "https_proxy",
+                "HTTP_PROXY",
+                "HTTPS_PROXY",
+                "ALL_PROXY",
+                "all_proxy",
+            ];
+            let elsewhere = |value: &&Word| {
+                !value.raw().is_empty() && value.is_known() && !is_local(parse_host(value.raw()))
+            };
+            it.find_assigned(&proxies).iter().any(elsewhere)
+                || it
+                    .find_assigned(&["NODE_TLS_REJECT_UNAUTHORIZED", "PYTHONHTTPSVERIFY"])
+                    .iter()
+                    .any(|it| it.raw() == "0")
+                || it
+                    .find_assigned(&["GIT_SSL_NO_VERIFY"])
+                    .iter()
+                    .any(|it| !matches!(it.raw(), "0" | "false" | ""))
+        },
+    ),
+];
+
+fn reads_path(checked_path: &CheckedPath<'_>) -> bool {
+    matches!(checked_path.placed.mode, AccessMode::Read | AccessMode::ReadAll | AccessMode::Use)
+}
+
+fn is_secret(checked_path: &CheckedPath<'_>, place: &Path) -> bool {
+    let name = place.file_name().map(|it| it.to_string_lossy().into_owned()).unwrap_or_default();
+    let is_public =
+        place.extension().is_some_and(|it| it == "pub") || name.starts_with("known_hosts");
+    if is_public && !checked_path.placed.path.raw().ends_with('/') {
+        return false;
+    }
+    SYSTEM.iter().any(|root| place.starts_with(root))
+        || place.starts_with("/etc/ssh") && name.ends_with("_key")
+        || checked_path.find_homes(place).iter().any(|home| {
+            place.strip_prefix(home).is_ok_and(|rest| SECRETS.iter().any(|it| rest.starts_with(it)))
+        })
+        || matches!(
+            name.as_str(),
+            "id_rsa" | "id_ed25519" | "id_ecdsa" | "id_dsa" | ".git-credentials" | ".netrc"
+        )
+}
+
+/// Returns whether a file contains a project's secrets and is not an example file.
+fn is_env_file(name: &str) -> bool {
+    const EXAMPLES: [&str; 10] = [
+        "example", "sample", "template", "test", "dist", "defaults", "schema", "ci", "testing",
+        "tpl",
+    ];
+    match name.strip_prefix(".env") {
+        Some("" | "rc") => name == ".env",
+        Some(rest) => {
+            rest.starts_with('.') && !rest.split('.').any(|part| EXAMPLES.contains(&part))
+        }
+        None => false,
+    }
+}
+
+fn reads_secret_store(checked: &CheckedCommand<'_>) -> bool {
+    let (first, second) = (checked.find_operand(0), checked.find_operand(1));
+    match checked.name() {
+        "security" => first.starts_with("find-") || first.starts_with("dump-") || first == "export",
+        "secret-tool" => matches!(first, "lookup" | "search"),
+        "pass" | "gopass" => !matches!(first, "" | "ls" | "help" | "version"),
+        "op" => matches!(first, "read" | "item" | "inject"),
+        "bw" | "lpass" => matches!(first, "get" | "show" | "export" | "list"),
+        "vault" => matches!(first, "read" | "kv" | "token") && second != "list",
+        "gpg" | "gpg2" => checked.has_word(&["--export-secret-keys", "--export-secret-subkeys"]),
+        "aws" => {
+            first == "secretsmanager" && second == "get-secret-value"
+                || first == "ssm" && checked.has_word(&["--with-decryption"])
+                || first == "configure" && matches!(second, "get" | "export-credentials")
+                || first == "sts" && second.starts_with("get-session")
+                || first == "ecr" && second == "get-login-password"
+        }
+        "gcloud" => {
+            checked.has_word(&["print-access-token", "print-identity-token"])
+                || first == "secrets" && checked.has_word(&["access"])
+        }
+        "az" => {
+            first == "account" && second == "get-access-token"
+                || first == "keyvault" && checked.has_word(&["secret"])
+        }
+        "kubectl" | "oc" => {
+            matches!(first, "get" | "describe")
+                && matches!(second.split(['/', ',']).next(), Some("secret" | "secrets"))
+        }
+        "gh" => first == "auth" && (second == "token" || checked.has_word(&["--show-token", "-t"])),
+        "heroku" => first == "config",
+        "docker" | "podman" => first == "secret" && second == "inspect",
+        "git" => first == "credential" && matches!(second, "fill" | "get"),
+        "ssh-add" => checked.has_short_flag('L') && checked.has_word(&["--private"]),
+        "keyring" => first == "get",
+        _ => false,
+    }
+}
+
+/// Returns whether options in a variable make a program load code from another place.
+fn is_loading_option(checked: &CheckedCommand<'_>, name: &str, value: &str) -> bool {
+    let words: Vec<&str> = value.split_whitespace().collect();
+    let outside = |path: &str| {
+        let in_project = checked
+            .context
+            .protected
+            .project
+            .iter()
+            .any(|project| Path::new(path).starts_with(project));
+        path.starts_with(['/', '~']) && !in_project
+    };
+    match name {
+        "NODE_OPTIONS" => words.iter().enumerate().any(|(at, word)| {
+            let next = words.get(at + 1).copied().unwrap_or_default();
+            let (flag, path) = word.split_once('=').unwrap_or((word, next));
+            matches!(flag, "--require" | "-r" | "--import" | "--loader" | "--experimental-loader")
+                && outside(path)
+        }),
+        "RUBYOPT" | "PYTHONINSPECT" | "JAVA_TOOL_OPTIONS" | "_JAVA_OPTIONS" => {
+            words.iter().any(|word| word.starts_with("-r") || word.starts_with("-javaagent"))
+        }
+        "PAGER" | "GIT_PAGER" | "MANPAGER" | "EDITOR" | "VISUAL" | "GIT_EDITOR" | "BROWSER" => {
+            value.contains([';', '|', '&', '`', '$'])
+                || value.starts_with("sh ")
+                || value.starts_with("bash ")
+        }
+        _ => false,
+    }
+}

@@ -1,0 +1,92 @@
+//! The state of an agent call, which may take several processes, pauses and waits until
+//! it is answered or given up.
+//!
+//! Part of the state, so it changes only by events. Not here: the prompt.
+
+use serde::{Deserialize, Serialize};
+
+use crate::agent::AgentKind;
+use crate::agent_output::Reply;
+use crate::failure::Failure;
+use crate::ids::AskNumber;
+use crate::units::{Millis, Timestamp};
+
+/// The state of an agent call, with its retries.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct AgentCallState {
+    /// The process that was started and has not answered yet.
+    pub pending: Option<AskNumber>,
+    /// Failures that count against the retry limit.
+    pub failures: u32,
+    /// Refusals by a usage limit.
+    pub refusals: u32,
+    /// Total wait caused by those.
+    pub waited: Millis,
+    /// Earliest time of the next call.
+    pub not_before: Option<Timestamp>,
+    /// The prompt size of the next call.
+    pub size: PromptSize,
+    #[serde(default)]
+    pub agent: Option<AgentKind>,
+    /// Whether a call failed because the API refused its JSON Schema.
+    #[serde(default)]
+    pub is_schema_refused: bool,
+    /// The end, once reached.
+    pub end: Option<AgentCallEnd>,
+    pub last_failure: Option<Failure>,
+    /// The token that distinguishes the answer to the last call from quoted ones, if
+    /// there is one.
+    #[serde(default)]
+    pub token: Option<String>,
+    /// Answers in the wrong form so far. The next call asks only for what is missing.
+    #[serde(default)]
+    pub wrong: Option<WrongAnswer>,
+}
+
+/// Answers in the wrong form.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WrongAnswer {
+    /// The answers, oldest first.
+    pub texts: Vec<String>,
+    /// What is wrong with the last one.
+    pub fault: String,
+}
+
+/// Which prompt a call gets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PromptSize {
+    #[default]
+    Full,
+    /// As little feedback as possible, because the full prompt did not fit.
+    Smallest,
+}
+
+/// How an agent call ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AgentCallEnd {
+    Answered(Box<Reply>),
+    /// The attempt failed; the loop continues.
+    FailedAttempt(Failure),
+    /// Asking again cannot help; the run ends.
+    Hopeless(Failure),
+}
+
+impl AgentCallState {
+    /// Resets what made the run give up, so that it can be tried again.
+    pub fn reset_failures(&mut self) {
+        match &self.end {
+            Some(AgentCallEnd::Answered(_) | AgentCallEnd::FailedAttempt(_)) => {}
+            Some(AgentCallEnd::Hopeless(_)) | None => {
+                *self = Self {
+                    pending: self.pending,
+                    size: self.size,
+                    token: self.token.take(),
+                    wrong: self.wrong.take(),
+                    ..Self::default()
+                };
+            }
+        }
+    }
+}

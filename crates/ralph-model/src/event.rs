@@ -1,0 +1,208 @@
+//! The events of a run: its only facts. The journal is a list of them.
+//!
+//! Not here: the fold in `run` that applies them.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::agent::AgentKind;
+use crate::agent_list_diff::AgentListDiff;
+use crate::agent_output::Reply;
+use crate::context::SectionCost;
+use crate::control::SubmittedRequest;
+use crate::gate::GateResult;
+use crate::ids::{AskNumber, IterationNumber, Role, RunId, TaskId};
+use crate::judgement::Judgement;
+use crate::outcome::Outcome;
+use crate::plan::PlanState;
+use crate::recipe::Recipe;
+use crate::task::TaskList;
+use crate::units::{Millis, Timestamp};
+use crate::worktree::{
+    ChangesWhileStopped, Checkpoint, CommitId, EndSnapshot, Landed, Observation, TreeId,
+};
+
+/// The version of the journal's format. A reader that finds a greater one reads what it
+/// can and never writes.
+pub const JOURNAL_VERSION: u32 = 1;
+
+/// An event with its place in the journal.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Recorded {
+    /// Sequence number, from 1 without gaps.
+    pub seq: u64,
+    pub at: Timestamp,
+    /// Running time of the run, without waits and pauses.
+    pub ran: Millis,
+    pub event: Event,
+}
+
+/// One entry of the journal.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "type")]
+pub enum Event {
+    RunStarted {
+        /// The version of the journal's format.
+        journal: u32,
+        version: String,
+        run: RunId,
+        project: PathBuf,
+        /// The policies, fixed from here on: what an agent writes into the settings later
+        /// has no effect on this run.
+        recipe: Box<Recipe>,
+    },
+    /// An interrupted run was resumed.
+    RunResumed {
+        /// The version of ralph that resumes it.
+        version: String,
+        /// The policies, if the user changed some.
+        recipe: Option<Box<Recipe>>,
+        /// Changes while the run was stopped of work that has not landed yet.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        meanwhile: Option<ChangesWhileStopped>,
+    },
+    /// The task list was read, or read again after an edit.
+    TasksRead {
+        /// The list to use from here on.
+        list: Box<TaskList>,
+        /// Remarks for the user.
+        remarks: Vec<String>,
+    },
+    /// The list was written to the task file.
+    TasksWritten,
+    /// The gates are about to run before the first agent call.
+    BaselineStarted {
+        tree: Option<TreeId>,
+    },
+    /// A gate ran before the first agent call.
+    BaselineChecked {
+        result: GateResult,
+    },
+    IterationStarted {
+        iteration: IterationNumber,
+        role: Role,
+        /// The task it works on, where there is a task list.
+        task: Option<TaskId>,
+    },
+    /// The state that the iteration starts from was recorded.
+    Checkpointed {
+        checkpoint: Checkpoint,
+    },
+    /// An agent is about to be called.
+    Asked {
+        ask: AskNumber,
+        role: Role,
+        purpose: Purpose,
+        agent: AgentKind,
+        /// The command line, with secrets masked.
+        command: Vec<String>,
+        prompt_chars: usize,
+        prompt_start: String,
+        /// Token cost of the prompt's sections, if counted.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        budget: Vec<SectionCost>,
+        /// The token that the answer must repeat, if there is one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        token: Option<String>,
+    },
+    /// The agent call ended.
+    Replied {
+        ask: AskNumber,
+        reply: Box<Reply>,
+    },
+    Waiting {
+        until: Timestamp,
+        reason: WaitReason,
+    },
+    /// The agent's changes were observed; the gates are about to run on them. A second
+    /// one in an iteration means that files changed while gates ran.
+    Observed {
+        /// The observation, where there is a repository and the recipe needs one.
+        observation: Option<Observation>,
+        /// The ref that keeps the agent's commits, if it made some where only ralph
+        /// commits.
+        kept: Option<String>,
+    },
+    /// The plan was read after the agent that maintains it.
+    PlanSeen {
+        look: PlanState,
+    },
+    /// The agent's edits of the task list were read, where the agent owns the list.
+    #[serde(rename = "claimed")]
+    AgentListRead {
+        #[serde(rename = "claim")]
+        diff: AgentListDiff,
+    },
+    GateChecked {
+        result: GateResult,
+    },
+    /// The iteration was judged. Nothing has been done to the tree yet.
+    Judged {
+        judgement: Box<Judgement>,
+    },
+    /// A step of the landing was done.
+    Landed {
+        landed: Landed,
+    },
+    IterationEnded {
+        iteration: IterationNumber,
+    },
+    /// A control request arrived.
+    #[serde(rename = "wished")]
+    ControlRequested {
+        asked: SubmittedRequest,
+        /// Why it was refused, if it was.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        refused: Option<String>,
+    },
+    /// The run is paused until the user resumes it.
+    Paused,
+    /// The user's request to skip a task was carried out between two iterations.
+    TaskSkipped {
+        task: TaskId,
+        /// Who asked for it, if known.
+        by: Option<String>,
+        /// The branch that keeps its work, if there was any.
+        branch: Option<String>,
+        commit: Option<CommitId>,
+    },
+    /// A warning for the user.
+    Warned {
+        text: String,
+    },
+    /// The run ended, for now or for good.
+    RunEnded {
+        outcome: Outcome,
+        /// Snapshot of what the run left. Later changes are the user's.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        left: Option<Box<EndSnapshot>>,
+    },
+}
+
+/// What an agent's answer is used for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Purpose {
+    /// The work of the iteration.
+    Work,
+    /// The verdict of a gate, by its name.
+    Gate(String),
+    Message,
+}
+
+/// Why a run waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WaitReason {
+    /// A usage limit resets.
+    UsageLimit,
+    /// A failed call is repeated after a pause.
+    Retry,
+    /// The configured delay between iterations.
+    Delay,
+}
+
+/// Prefix of a warning about a file that a process in the sandbox created, may not create, and
+/// that ralph therefore removed.
+pub const REMOVED_NAME: &str = "not allowed in the sandbox, removed: ";

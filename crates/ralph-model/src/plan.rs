@@ -1,0 +1,88 @@
+//! The plan that an agent maintains: its state after the agent.
+//!
+//! Not here: reading the file, and its items.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+/// How far a text is, in check boxes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Counts {
+    /// Boxes without a mark.
+    pub open: u32,
+    /// Boxes with one.
+    pub done: u32,
+}
+
+impl Counts {
+    /// Returns how many boxes there are.
+    pub fn total(self) -> u32 {
+        self.open.saturating_add(self.done)
+    }
+}
+
+/// The state of the plan file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "is")]
+pub enum PlanState {
+    /// The plan is usable.
+    #[serde(rename = "there")]
+    Usable {
+        counts: Counts,
+        /// The first open items.
+        next: Vec<String>,
+    },
+    /// There is no usable plan.
+    Lost { loss: PlanLoss, copy: PlanCopy },
+}
+
+/// Why there is no usable plan.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "how")]
+pub enum PlanLoss {
+    /// The file does not exist.
+    Missing,
+    /// The file is empty.
+    Empty,
+    /// The file cannot be read.
+    Unusable { why: String },
+}
+
+/// Whether there is a copy of the plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PlanCopy {
+    Kept,
+    /// There never was a plan.
+    None,
+}
+
+impl PlanState {
+    /// Returns a message that the plan was lost and restored, if there is a copy to
+    /// restore.
+    pub fn describe_restore(&self, file: &Path) -> Option<String> {
+        let Self::Lost { loss, copy: PlanCopy::Kept } = self else { return None };
+        let file = file.display();
+        Some(match loss {
+            PlanLoss::Missing => format!("`{file}` was deleted; it was restored"),
+            PlanLoss::Empty => format!("`{file}` was emptied; it was restored"),
+            PlanLoss::Unusable { why } => {
+                format!("`{file}` could not be read ({why}); it was restored")
+            }
+        })
+    }
+
+    /// Returns whether the plan is lost and can be restored.
+    pub fn needs_restore(&self) -> bool {
+        matches!(self, Self::Lost { copy: PlanCopy::Kept, .. })
+    }
+
+    /// Returns the item counts of a usable plan.
+    pub fn counts(&self) -> Option<Counts> {
+        match self {
+            Self::Usable { counts, .. } => Some(*counts),
+            Self::Lost { .. } => None,
+        }
+    }
+}

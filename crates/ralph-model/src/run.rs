@@ -1,0 +1,245 @@
+//! The state of a run: the fold of its events.
+//!
+//! It holds one iteration and some totals, so it stays small however long the run is. Not
+//! here: the next step, which `choose` decides from this state.
+
+mod iteration;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::agent::AgentKind;
+pub use crate::agent_call_state::{AgentCallEnd, AgentCallState, PromptSize};
+use crate::agent_output::Usage;
+use crate::context::Calibration;
+use crate::control::Control;
+use crate::gate::{GateResult, GateStatus};
+use crate::handoff::Handoff;
+use crate::ids::{IterationNumber, TaskId};
+use crate::ids::{Role, RunId};
+use crate::judgement::Feedback;
+use crate::judgement::Landing;
+use crate::memory::{Memory, SinceCompaction};
+use crate::outcome::Outcome;
+use crate::recipe::Recipe;
+use crate::task_state::TaskState;
+use crate::units::{Millis, Timestamp};
+use crate::worktree::{AutorunChange, Checkpoint, EndSnapshot, Landed, TreeId};
+
+pub use iteration::{Iteration, Observed};
+
+/// The state of a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunState {
+    pub run: RunId,
+    pub project: PathBuf,
+    pub recipe: Recipe,
+    pub started: Timestamp,
+    /// The sequence number of the last event.
+    pub seq: u64,
+    /// Running time, without waits and pauses.
+    pub ran: Millis,
+    /// How many iterations have begun.
+    pub iterations: u32,
+    pub current: Option<Iteration>,
+    pub last_ended: Option<Timestamp>,
+    /// Feedback for the next prompt.
+    pub feedback: Vec<Feedback>,
+    /// Open plan items at the last completion signal that was rejected.
+    #[serde(default, rename = "doubted")]
+    pub rejected_open_items: Option<u32>,
+    /// Consecutive iterations on a prompt that passed the gates and changed nothing.
+    #[serde(default)]
+    pub unchanged: u32,
+    /// The tree after the last iteration on a prompt, if observed.
+    #[serde(default)]
+    pub last_tree: Option<TreeId>,
+    /// The trees on which gates passed, by gate.
+    #[serde(rename = "green")]
+    pub passed_trees: BTreeMap<String, TreeId>,
+    /// Autorun files that agents changed.
+    #[serde(rename = "planted")]
+    pub autorun_changes: BTreeSet<AutorunChange>,
+    /// The task list and the work on it, once read.
+    #[serde(rename = "board")]
+    pub tasks: Option<TaskState>,
+    /// Gate results from before the first agent call.
+    pub baseline: Option<Baseline>,
+    /// The state in which work began that has not landed yet.
+    pub base: Option<Checkpoint>,
+    /// Commits by agents since `base` that are already in the totals.
+    #[serde(default, rename = "counted")]
+    pub counted_commits: u32,
+    /// Handoffs of the last iterations on tasks, oldest first.
+    pub handoffs: Vec<Handoff>,
+    /// Memory compacted from older handoffs.
+    #[serde(default)]
+    pub memory: Option<Box<Memory>>,
+    /// What has accumulated since the last compaction.
+    #[serde(default, rename = "since")]
+    pub since_compaction: SinceCompaction,
+    /// Characters per token, measured from what agents report.
+    #[serde(default)]
+    pub calibration: Calibration,
+    /// Agents whose API refused a JSON Schema; the prompt asks them for structured
+    /// answers instead.
+    #[serde(default)]
+    pub schema_refused_by: Vec<AgentKind>,
+    pub completeness: Completeness,
+    pub totals: Totals,
+    /// Start of the current wait for a usage limit.
+    pub waiting_since: Option<Timestamp>,
+    /// Control requests that are not done yet.
+    #[serde(default)]
+    pub control: Control,
+    /// The last end of the run, unless it is running.
+    pub outcome: Option<Outcome>,
+    /// The snapshot from that end.
+    #[serde(default, rename = "left")]
+    pub end_snapshot: Option<Box<EndSnapshot>>,
+}
+
+/// Gate results from before the first agent call.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Baseline {
+    /// The tree the gates ran on.
+    pub tree: Option<TreeId>,
+    pub results: Vec<GateResult>,
+}
+
+/// Whether the work is complete.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Completeness {
+    /// There is work left.
+    Open,
+    Complete,
+}
+
+/// Sums over a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Totals {
+    pub asks: u32,
+    /// Calls that were repeated because of a failure.
+    pub retries: u32,
+    pub usage: Usage,
+    /// Tools called by agents.
+    pub tools: u32,
+    pub gates: u32,
+    pub gate_failures: u32,
+    pub commits: u32,
+    /// Iterations that passed all hard gates.
+    pub passed: u32,
+    /// Time spent waiting for usage limits.
+    pub waited: Millis,
+    /// Time spent in pauses that the user requested.
+    #[serde(default)]
+    pub paused: Millis,
+    /// Processes that ralph ended after their parent was gone.
+    pub leftovers: u32,
+    pub warnings: u32,
+}
+
+impl RunState {
+    /// Returns the highest allowed iteration number. Compactions have numbers but do not
+    /// count against the limit.
+    pub fn last_iteration(&self) -> u32 {
+        let is_open = self.current.as_ref().is_some_and(|current| current.role == Role::Compact);
+        let compactions = self.since_compaction.compactions.saturating_add(u32::from(is_open));
+        self.recipe.limits.iterations.saturating_add(compactions)
+    }
+
+    /// Returns whether a gate failed before the first agent call.
+    pub fn is_broken_at_start(&self, gate: &str) -> bool {
+        self.baseline
+            .iter()
+            .flat_map(|baseline| &baseline.results)
+            .any(|result| result.gate == gate && result.status == GateStatus::Failed)
+    }
+
+    /// Returns whether an iteration left the tree unchanged. False if the tree was not
+    /// observed.
+    pub fn has_changed_nothing(&self, current: &Iteration) -> bool {
+        let found = match (&self.last_tree, &current.checkpoint) {
+            (Some(last), _) => Some(last),
+            (None, Some(Checkpoint::Git { tree, .. })) => tree.as_ref(),
+            (None, Some(Checkpoint::None) | None) => None,
+        };
+        found.is_some() && found == current.observed_tree()
+    }
+
+    /// Returns how long the open iteration has been running.
+    pub fn ran_in_iteration(&self) -> Millis {
+        let began = self.current.as_ref().map_or(self.ran, |current| current.began);
+        Millis(self.ran.0.saturating_sub(began.0))
+    }
+
+    /// Returns the acceptance criteria of the current task.
+    pub fn task_criteria(&self, current: &Iteration) -> &[String] {
+        let task = current.task.as_ref().and_then(|id| self.tasks.as_ref()?.list.find_task(id));
+        task.map_or(&[][..], |task| task.acceptance_criteria.as_slice())
+    }
+
+    /// Returns the mark of the commit that is under way, if its result is unknown.
+    pub fn pending_commit(&self) -> Option<IterationMark> {
+        let current = self.current.as_ref()?;
+        let is_to_land = current.judgement.as_ref()?.landing == Landing::Commit;
+        (is_to_land && !current.is_committed()).then(|| self.git_mark())
+    }
+
+    /// Returns the state before the work that has not landed: that of the task, or else
+    /// of the iteration.
+    pub fn unlanded_base(&self) -> Option<&Checkpoint> {
+        self.base.as_ref().or(self.current.as_ref()?.checkpoint.as_ref())
+    }
+
+    /// Returns the mark for everything done to git in this iteration.
+    pub fn git_mark(&self) -> IterationMark {
+        let task = self.current.as_ref().and_then(|current| current.task.clone());
+        IterationMark { run: self.run.clone(), iteration: IterationNumber(self.iterations), task }
+    }
+
+    /// Returns the state after the agent, if observed.
+    pub fn observed_state(&self) -> Option<Checkpoint> {
+        self.observed_state_of(self.current.as_ref()?)
+    }
+
+    /// Returns the state after the agent of an iteration.
+    pub fn observed_state_of(&self, current: &Iteration) -> Option<Checkpoint> {
+        let seen = current.observation()?;
+        let (head, branch) = match (&seen.checked_out, self.base.as_ref()?) {
+            (_, Checkpoint::None) => return None,
+            (Some(at), Checkpoint::Git { .. }) => (&at.head, &at.branch),
+            (None, Checkpoint::Git { head, branch, .. }) => (head, branch),
+        };
+        let (head, branch) = (head.clone(), branch.clone());
+        Some(Checkpoint::Git { head, branch, tree: Some(seen.tree.clone()) })
+    }
+
+    /// Returns the state that is being checked or is about to land. Nothing during a
+    /// read-only agent call, after which everything is restored anyway.
+    pub fn state_under_check(&self) -> Option<Checkpoint> {
+        let current = self.current.as_ref().filter(|current| current.pre_question.is_none())?;
+        let is_back = |it: &Landed| matches!(it, Landed::RolledBack { .. });
+        let is_message_check = |it: &Landed| matches!(it, Landed::MessageChecked { .. });
+        let has_begun = !current.landed.iter().all(|it| is_message_check(it) || is_back(it));
+        let is_to_land = match &current.judgement {
+            None => true,
+            Some(judgement) => judgement.landing == Landing::Commit && !has_begun,
+        };
+        let is_undone = current.landed.iter().any(is_back);
+        let state = if is_undone { current.checkpoint.clone() } else { self.observed_state() };
+        state.filter(|_| is_to_land)
+    }
+}
+
+/// Marks a commit, branch or ref as belonging to an iteration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IterationMark {
+    pub run: RunId,
+    pub iteration: IterationNumber,
+    /// The task it works on, where there is a task list.
+    pub task: Option<TaskId>,
+}
