@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{self, Receiver};
-use std::sync::{Arc, Once};
+use std::sync::{Arc, Once, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -85,11 +85,16 @@ impl Sealed {
 
     /// Returns a new environment whose project is a repository with one commit.
     pub fn with_repository(ralph: impl Into<PathBuf>) -> Self {
+        static MADE: OnceLock<Vec<(PathBuf, Option<Vec<u8>>)>> = OnceLock::new();
         let sealed = Self::new(ralph);
-        sealed.run_git(&["init", "--quiet", "--initial-branch=main"]);
-        sealed.write_file("README.md", "# Project\n");
-        sealed.run_git(&["add", "."]);
-        sealed.run_git(&["commit", "--quiet", "-m", "Begin"]);
+        for (path, bytes) in MADE.get_or_init(make_repository) {
+            let path = sealed.project_dir().join(path);
+            match bytes {
+                Some(bytes) => fs::write(path, bytes).expect("a written file"),
+                None => fs::create_dir(path).expect("a directory"),
+            }
+        }
+        sealed.run_git(&["checkout", "--quiet", "HEAD", "--", "."]);
         sealed
     }
 
@@ -144,9 +149,7 @@ impl Sealed {
             "retries": { "backoff": "10ms" },
             "preventSleep": false,
         });
-        if let (Some(settings), Some(further)) = (settings.as_object_mut(), further.as_object()) {
-            settings.extend(further.clone());
-        }
+        merge_into(&mut settings, further);
         self.write_file(".ralph/settings.json", &format!("{settings:#}"));
     }
 
@@ -206,6 +209,13 @@ impl Sealed {
             String::from_utf8_lossy(&output.stderr)
         );
         String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    /// Commits everything in the project.
+    #[track_caller]
+    pub fn commit_all(&self, message: &str) {
+        self.run_git(&["add", "-A"]);
+        self.run_git(&["commit", "--quiet", "-m", message]);
     }
 
     /// Returns the subjects of all commits, newest first.
@@ -315,6 +325,39 @@ impl Sealed {
     }
 }
 
+/// Adds the fields of an object to another, over those it has.
+pub fn merge_into(object: &mut Value, further: &Value) {
+    if let (Some(object), Some(further)) = (object.as_object_mut(), further.as_object()) {
+        object.extend(further.clone());
+    }
+}
+
+/// Returns the files and directories of `.git` with one commit and nothing checked out. It is made
+/// once for all environments of a process.
+fn make_repository() -> Vec<(PathBuf, Option<Vec<u8>>)> {
+    let sealed = Sealed::new("ralph");
+    sealed.run_git(&["init", "--quiet", "--initial-branch=main"]);
+    sealed.write_file("README.md", "# Project\n");
+    sealed.run_git(&["add", "."]);
+    sealed.run_git(&["commit", "--quiet", "-m", "Begin"]);
+    let git = sealed.project_dir().join(".git");
+    fs::remove_file(git.join("index")).expect("an index");
+    let mut found = Vec::new();
+    let mut open = vec![git];
+    while let Some(directory) = open.pop() {
+        let path = |of: &Path| of.strip_prefix(sealed.project_dir()).expect("below").to_owned();
+        found.push((path(&directory), None));
+        for entry in fs::read_dir(&directory).expect("a directory").flatten() {
+            if entry.path().is_dir() {
+                open.push(entry.path());
+            } else if entry.path().extension().is_none_or(|it| it != "sample") {
+                found.push((path(&entry.path()), Some(fs::read(entry.path()).expect("a file"))));
+            }
+        }
+    }
+    found
+}
+
 /// Makes every child that this process starts from now on begin with default signal handling.
 ///
 /// A process inherits which signals are ignored: under `nohup` and in some CI systems that is
@@ -415,6 +458,15 @@ impl Running {
             };
             self.stderr_text.push_str(&line);
         }
+    }
+
+    /// Interrupts a run twice, so that it ends without its agent or gate.
+    #[track_caller]
+    pub fn stop_at_once(mut self) -> Finished {
+        self.send_signal(Signal::INT);
+        self.wait_for("shutting down");
+        self.send_signal(Signal::INT);
+        self.wait_for_end()
     }
 
     /// Waits for the end.

@@ -13,7 +13,7 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind, Input, MatchKind, Span};
 use ralph_core::checking::secret::{MASK, known_secrets};
@@ -26,6 +26,9 @@ pub use stream::{MaskStream, MaskWriter};
 /// Finds and masks the secrets of a run.
 #[derive(Debug, Clone)]
 pub struct Masker(Arc<MaskPatterns>);
+
+/// Recognizes shapes and no values. Its patterns are always the same and take long to prepare.
+static SHAPES_ONLY: LazyLock<Masker> = LazyLock::new(|| Masker::from_values(&BTreeSet::new()));
 
 /// The patterns to search for.
 #[derive(Debug)]
@@ -82,6 +85,10 @@ impl Masker {
     /// Returns a masker that recognizes these values as well.
     pub fn new(secrets: impl IntoIterator<Item = String>) -> Self {
         let secrets: BTreeSet<String> = secrets.into_iter().collect();
+        if secrets.is_empty() { SHAPES_ONLY.clone() } else { Self::from_values(&secrets) }
+    }
+
+    fn from_values(secrets: &BTreeSet<String>) -> Self {
         let values: BTreeSet<Vec<u8>> =
             secrets.iter().flat_map(|secret| encodings::build_forms(secret)).collect();
         let starts = SHAPES.iter().map(|shape| shape.start.as_bytes().to_vec());

@@ -10,9 +10,11 @@ use std::time::Duration;
 
 use super::mutate::Mutator;
 use super::{FuzzTarget, read_seeds};
+use crate::effort;
 
-/// How many mutations a target gets.
+/// How many mutations a target gets, and how many in a quick check.
 const CASES: usize = 150;
+const QUICK_CASES: usize = 25;
 
 /// Inputs that are one thing over and over have this many bytes.
 const STRETCHED: usize = 8 * 1024;
@@ -81,14 +83,15 @@ pub fn check_mutations(target: &'static FuzzTarget, number: u64) {
     let known: Vec<Vec<u8>> =
         read_seeds(target, root()).into_iter().map(|(_, bytes)| bytes).collect();
     let mut mutator = Mutator::new(number);
-    let cases = (0..CASES).map(|case| (format!("{case}"), mutator.input(target, &known)));
+    let count = effort::choose_count(CASES, QUICK_CASES);
+    let cases = (0..count).map(|case| (format!("{case}"), mutator.input(target, &known)));
     run(target, cases.collect());
 }
 
-/// Runs repetitions of every word of a target's language, so long that quadratic time is noticed.
+/// Runs repetitions of every word of a target's language (in a quick check of every fourth), so long that quadratic time is noticed.
 pub fn check_repetitions(target: &'static FuzzTarget) {
     let brackets = ["[", "{\"a\":", "(", "{", "\"", "'", "`", "$(", "a", "0", "\n", " ", "\\"];
-    let words = target.all_words().chain(brackets);
+    let words = target.all_words().chain(brackets).step_by(effort::choose_count(1, 4));
     let is_endless = ENDLESS.contains(&target.name);
     let size = if is_endless { ENDLESS_STRETCHED } else { STRETCHED };
     let stretched = |word: &str| word.bytes().cycle().take(size).collect();

@@ -12,6 +12,7 @@ use ralph_model::recipe::{Recipe, TaskWork};
 use ralph_model::review::ReviewPolicy;
 use ralph_model::task::TaskStatus;
 use ralph_model::units::{Millis, Timestamp};
+use ralph_testkit::effort;
 use ralph_testkit::world::{BEGINNING, ScriptedAction, SharedWorld};
 use serde_json::json;
 
@@ -64,7 +65,7 @@ fn every_death(
     let outcome = calm.run_to_end(recipe).expect("it runs");
     check(&calm, outcome, None);
     let calls = calm.0.borrow().calls;
-    for death in 1..=calls {
+    for death in (1..=calls).step_by(effort::choose_count(1, 7)) {
         let world = world(requests);
         world.0.borrow_mut().die_at = Some(death);
         let outcome = world.run_to_end(recipe).expect("it runs");

@@ -9,6 +9,7 @@ use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
 
 use serde_json::Value;
 
@@ -62,8 +63,13 @@ fn graph(of: &str, edges: &str) -> Graph {
     graph
 }
 
-/// Returns the `cargo metadata` of each crate.
-fn packages() -> BTreeMap<Crate, Value> {
+/// Returns the `cargo metadata` of each crate, which is read once.
+fn packages() -> &'static BTreeMap<Crate, Value> {
+    static FOUND: OnceLock<BTreeMap<Crate, Value>> = OnceLock::new();
+    FOUND.get_or_init(read_packages)
+}
+
+fn read_packages() -> BTreeMap<Crate, Value> {
     let mut found = BTreeMap::new();
     for target in TARGETS {
         let words = ["metadata", "--format-version=1", "--locked", "--filter-platform", target];

@@ -3,17 +3,16 @@
 use ralph_core::ports::AgentRequest;
 use ralph_core::run_loop::fold::fold_events;
 use ralph_model::agent::{AgentChoice, AgentKind};
-use ralph_model::budget::ExhaustedBudget;
 use ralph_model::event::{Event, Recorded};
 use ralph_model::failure::FailureClass;
-use ralph_model::gate::{Gate, GateKind, GatePersistence, GateStatus, Severity};
+use ralph_model::gate::{Gate, GateKind, Severity};
 use ralph_model::glob::Pattern;
 use ralph_model::ids::Role;
 use ralph_model::outcome::Outcome;
 use ralph_model::recipe::{
     CommitPolicy, Completion, OnFailure, PromptSource, Recipe, Scm, ScmTask, Work,
 };
-use ralph_model::units::{Millis, Timestamp, UsdMicros};
+use ralph_model::units::{Millis, Timestamp};
 use ralph_testkit::world::{BEGINNING, ScriptedAction, SharedWorld};
 
 fn gate(command: &str) -> Gate {
@@ -66,45 +65,6 @@ fn a_claim_counts_only_when_the_gates_pass() {
 }
 
 #[test]
-fn the_same_tree_is_not_checked_twice() {
-    let world = SharedWorld::new(|request, _| {
-        let claim = if request.iteration.0 == 2 { "<promise>done</promise>" } else { "not yet" };
-        ScriptedAction { tree: Some("built".into()), ..says(claim) }
-    });
-    assert_eq!(world.run_to_end(&recipe(vec![gate("built")])).expect("it runs"), Outcome::Complete);
-    let world = world.0.borrow();
-    let statuses: Vec<GateStatus> = world
-        .journal
-        .iter()
-        .filter_map(|recorded| match &recorded.event {
-            Event::GateChecked { result } => Some(result.status),
-            _ => None,
-        })
-        .collect();
-    assert_eq!(statuses, [GateStatus::Passed, GateStatus::Cached]);
-}
-
-#[test]
-fn a_hard_failure_stops_later_gates_but_those_that_run_always() {
-    let world = SharedWorld::new(|_, _| says("<response>DONE</response>"));
-    let always = Gate { persistence: GatePersistence::Always, ..gate("c") };
-    let soft = Gate { severity: Severity::Soft, ..gate("a") };
-    let mut recipe = recipe(vec![soft, gate("x"), gate("b"), always]);
-    recipe.limits.iterations = 1;
-    assert_eq!(world.run_to_end(&recipe).expect("it runs"), Outcome::IterationsUsedUp { limit: 1 });
-    let world = world.0.borrow();
-    let run: Vec<&str> = world
-        .journal
-        .iter()
-        .filter_map(|recorded| match &recorded.event {
-            Event::GateChecked { result } => Some(result.gate.as_str()),
-            _ => None,
-        })
-        .collect();
-    assert_eq!(run, ["a", "x", "c"]);
-}
-
-#[test]
 fn crashes_are_repeated_and_then_end_the_run() {
     let world = SharedWorld::new(|_, _| fails(FailureClass::Crashed));
     let end = world.run_to_end(&recipe(Vec::new())).expect("it runs");
@@ -114,34 +74,6 @@ fn crashes_are_repeated_and_then_end_the_run() {
         (3 * 35_000 / 4..=5 * 35_000 / 4).contains(&waited),
         "5 + 10 + 20 s, jittered: {waited}"
     );
-}
-
-#[test]
-fn a_retry_repeats_the_iteration_with_the_same_prompt() {
-    let world = SharedWorld::new(|request, _| {
-        if request.ask.0 == 1 {
-            fails(FailureClass::Empty)
-        } else {
-            says("<response>DONE</response>")
-        }
-    });
-    assert_eq!(world.run_to_end(&recipe(Vec::new())).expect("it runs"), Outcome::Complete);
-    let world = world.0.borrow();
-    assert_eq!(world.prompts, [(Role::Prompt, "base".into()), (Role::Prompt, "base".into())]);
-}
-
-#[test]
-fn timeouts_count_as_attempts() {
-    let world = SharedWorld::new(|request, _| {
-        if request.iteration.0 == 1 {
-            fails(FailureClass::HardTimeout)
-        } else {
-            says("<response>DONE</response>")
-        }
-    });
-    assert_eq!(world.run_to_end(&recipe(vec![gate("start")])).expect("it runs"), Outcome::Complete);
-    let world = world.0.borrow();
-    assert!(world.prompts[1].1.starts_with("base\n\nThe previous iteration was ended"));
 }
 
 #[test]
@@ -177,82 +109,6 @@ fn a_reset_that_is_always_over_does_not_become_a_tight_loop() {
     assert!(matches!(end, Outcome::LimitTooLong { .. }), "{end:?}");
     let calls = world.0.borrow().prompts.len();
     assert!(calls < 120, "{calls} calls in six hours");
-}
-
-#[test]
-fn a_limit_beyond_the_longest_wait_is_not_waited_for() {
-    let world = SharedWorld::new(|_, _| {
-        fails(FailureClass::RateLimited { resets_at: Some(Timestamp(BEGINNING + 90_000_000)) })
-    });
-    let end = world.run_to_end(&recipe(Vec::new())).expect("it runs");
-    assert!(matches!(end, Outcome::LimitTooLong { .. }), "{end:?}");
-    assert_eq!(world.0.borrow().waited, 0);
-}
-
-#[test]
-fn failures_that_a_retry_cannot_fix_stop_at_once() {
-    for class in [FailureClass::NotInstalled, FailureClass::NotLoggedIn, FailureClass::BadCall] {
-        let world = SharedWorld::new(match class {
-            FailureClass::NotInstalled => |_, _| fails(FailureClass::NotInstalled),
-            FailureClass::NotLoggedIn => |_, _| fails(FailureClass::NotLoggedIn),
-            _ => |_, _| fails(FailureClass::BadCall),
-        });
-        let end = world.run_to_end(&recipe(Vec::new())).expect("it runs");
-        assert!(matches!(end, Outcome::AgentFailed { asks: 1, .. }), "{end:?}");
-    }
-}
-
-#[test]
-fn a_full_window_is_tried_once_with_the_smallest_prompt() {
-    let world = SharedWorld::new(|request, _| {
-        if request.iteration.0 == 1 {
-            fails(FailureClass::ContextExceeded)
-        } else {
-            says("<response>DONE</response>")
-        }
-    });
-    assert_eq!(world.run_to_end(&recipe(Vec::new())).expect("it runs"), Outcome::Complete);
-    assert_eq!(world.0.borrow().prompts.len(), 3, "whole, smallest, next iteration");
-}
-
-#[test]
-fn a_budget_ends_the_run_after_the_iteration() {
-    let world = SharedWorld::new(|_, _| says("going on"));
-    let mut recipe = recipe(Vec::new());
-    recipe.limits.budget.cost = Some(UsdMicros::from_dollars(0.03));
-    let end = world.run_to_end(&recipe).expect("it runs");
-    let spent = UsdMicros::from_dollars(0.03);
-    assert_eq!(
-        end,
-        Outcome::BudgetUsedUp { exhausted: ExhaustedBudget::Cost { used: spent, limit: spent } }
-    );
-    assert_eq!(world.0.borrow().prompts.len(), 3);
-}
-
-#[test]
-fn work_that_passed_is_committed_with_the_message_of_the_agent() {
-    let world = SharedWorld::new(steady);
-    let push = ScmTask::Run(vec!["push".into()]);
-    let recipe = with_scm(recipe(vec![gate("tested")]), vec![ScmTask::Commit, push]);
-    assert_eq!(world.run_to_end(&recipe).expect("it runs"), Outcome::Complete);
-    let world = world.0.borrow();
-    let commits: Vec<(&str, &str)> =
-        world.commits.iter().map(|(tree, message, _)| (tree.as_str(), message.as_str())).collect();
-    assert_eq!(commits, [("built tested", "Add the thing")]);
-    assert_eq!(world.scm, ["git push"]);
-}
-
-#[test]
-fn exactly_the_tree_that_passed_is_committed() {
-    let world = SharedWorld::new(|request, tree| {
-        if request.role == Role::Message {
-            return ScriptedAction { tree: Some(format!("{tree} changed")), ..says("Add it") };
-        }
-        ScriptedAction { tree: Some("built".into()), ..says("<response>DONE</response>") }
-    });
-    let recipe = with_scm(recipe(vec![gate("built")]), vec![ScmTask::Commit]);
-    assert_eq!(world.run_to_end(&recipe).expect("it runs"), Outcome::Complete);
-    assert_eq!(world.0.borrow().commits[0].0, "built");
 }
 
 #[test]
@@ -314,69 +170,6 @@ fn gates_run_again_on_what_a_gate_rewrote() {
     assert_eq!(world.run_to_end(&recipe).expect("it runs"), Outcome::IterationsUsedUp { limit: 2 });
     assert_eq!(world.0.borrow().commits.len(), 0, "what passed is never what is there");
     assert!(world.0.borrow().prompts[1].1.contains("change each time"));
-}
-
-#[test]
-fn nothing_to_commit_asks_for_no_message() {
-    let world = SharedWorld::new(|_, _| says("<response>DONE</response>"));
-    let recipe = with_scm(recipe(Vec::new()), vec![ScmTask::Commit]);
-    assert_eq!(world.run_to_end(&recipe).expect("it runs"), Outcome::Complete);
-    let world = world.0.borrow();
-    assert_eq!(world.prompts.len(), 1);
-    assert_eq!(world.commits.len(), 0);
-}
-
-#[test]
-fn a_refused_commit_is_feedback_and_no_completion() {
-    let world = SharedWorld::new(|request, _| match request.role {
-        Role::Message => says("Add it"),
-        _ => ScriptedAction { tree: Some("built".into()), ..says("<response>DONE</response>") },
-    });
-    world.0.borrow_mut().hook = Some("bad style".into());
-    let mut recipe = with_scm(recipe(Vec::new()), vec![ScmTask::Commit]);
-    recipe.limits.iterations = 2;
-    assert_eq!(world.run_to_end(&recipe).expect("it runs"), Outcome::IterationsUsedUp { limit: 2 });
-    let world = world.0.borrow();
-    assert!(world.prompts[2].1.ends_with("bad style"), "{:?}", world.prompts);
-}
-
-#[test]
-fn ralph_writes_a_missing_commit_message() {
-    let world = SharedWorld::new(|request, _| match request.role {
-        Role::Message => says("```\n```"),
-        _ => ScriptedAction { tree: Some("built".into()), ..says("<response>DONE</response>") },
-    });
-    let recipe = with_scm(recipe(Vec::new()), vec![ScmTask::Commit]);
-    assert_eq!(world.run_to_end(&recipe).expect("it runs"), Outcome::Complete);
-    let world = world.0.borrow();
-    assert_eq!((world.tree.as_str(), world.commits[0].1.as_str()), ("built", "ralph[1]: prompt"));
-    assert_eq!(world.prompts.len(), 4, "the work, the message, two follow-ups");
-}
-
-#[test]
-fn a_rollback_keeps_what_it_removes() {
-    let world = SharedWorld::new(|_, _| ScriptedAction { tree: Some("junk".into()), ..says("hm") });
-    let mut recipe = recipe(vec![gate("never")]);
-    recipe.landing.on_failure = OnFailure::Rollback;
-    recipe.limits.iterations = 2;
-    world.run_to_end(&recipe).expect("it runs");
-    let world = world.0.borrow();
-    assert_eq!((world.tree.as_str(), world.kept.len()), ("start", 2));
-}
-
-#[test]
-fn a_prompt_file_is_read_again_and_its_loss_ends_the_run() {
-    let world = SharedWorld::new(|_, _| says("hm"));
-    let mut recipe = recipe(Vec::new());
-    recipe.work = Work::Prompt(PromptSource::File("PROMPT.md".into()));
-    recipe.limits.delay = Millis::from_secs(1);
-    world.0.borrow_mut().stop_at = Some(BEGINNING + 500);
-    assert_eq!(world.run_to_end(&recipe).expect("it runs"), Outcome::Interrupted);
-    world.0.borrow_mut().stop_at = None;
-    world.0.borrow_mut().prompt_file = None;
-    let end = world.run_to_end(&recipe).expect("it runs");
-    assert_eq!(end, Outcome::PromptLost { message: "no prompt file `PROMPT.md`".into() });
-    assert_eq!(end.exit_code().code(), 2);
 }
 
 #[test]

@@ -169,12 +169,13 @@ fn wildly(request: &AgentRequest, seed: u64, list: &mut TaskList) {
 #[test]
 fn whatever_agents_do_to_the_list_nothing_illegal_survives() {
     let (mut complete, mut refused) = (0, 0);
-    for seed in 0..150 {
+    let seeds = effort::choose_count(150, 30);
+    for seed in 0..seeds as u64 {
         let review =
             if seed % 4 == 0 { ReviewPolicy::Skip } else { ReviewPolicy::Fresh { cap: CAP } };
         let (world, outcome) = run(three(), &kept(review), wildly, seed * 7919);
         let world = world.0.borrow();
-        complete += u32::from(outcome == Outcome::Complete);
+        complete += usize::from(outcome == Outcome::Complete);
         // The file matches the state of the run.
         let state = fold_events(&world.journal).expect("it folds");
         let board = state.tasks.as_ref().expect("a board");
@@ -224,6 +225,6 @@ fn whatever_agents_do_to_the_list_nothing_illegal_survives() {
         }
     }
     // Both outcomes must occur.
-    assert!(complete > 15 && complete < 150, "{complete}");
-    assert!(refused > 300, "{refused}");
+    assert!(complete > seeds / 10 && complete < seeds, "{complete}");
+    assert!(refused > seeds * 2, "{refused}");
 }

@@ -388,7 +388,7 @@ fn a_death_at_any_call_gives_the_same_memory() {
     assert_eq!(outcome, Outcome::Complete);
     let (expect, calls) = (summarize(&world), world.0.borrow().calls);
     assert_eq!(compactions(&world).len(), 2);
-    for die_at in (1..=calls).step_by(effort::choose_count(1, 9)) {
+    for die_at in (1..=calls).step_by(effort::choose_count(1, 29)) {
         let world = SharedWorld::new(script);
         world.0.borrow_mut().tasks = Some(list(tasks(8)));
         world.0.borrow_mut().die_at = Some(die_at);

@@ -107,49 +107,6 @@ fn uncommitted_changes_are_only_reported_if_the_prompt_decides() {
 }
 
 #[test]
-fn a_plan_that_the_agent_lost_is_restored() {
-    for (doing, how) in [
-        (
-            (|request, world| {
-                if request.iteration.0 == 1 {
-                    world.plan = None;
-                }
-            }) as WorldScript,
-            "deleted",
-        ),
-        (
-            |request, world| {
-                if request.iteration.0 == 1 {
-                    world.plan = Some(" \n".into());
-                }
-            },
-            "emptied",
-        ),
-    ] {
-        let world = world(Some("- [x] one\n"), doing);
-        assert_eq!(
-            world.run_to_end(&recipe(PlanPart::Follows)).expect("it runs"),
-            Outcome::Complete
-        );
-        assert_eq!(world.0.borrow().plan.as_deref(), Some("- [x] one\n"));
-        let feedback = format!(
-            "`plan.md` was {how}; it was restored. Keep the plan: mark items as done in it."
-        );
-        assert!(prompts(&world)[1].ends_with(&feedback), "{:?}", prompts(&world));
-    }
-}
-
-#[test]
-fn a_lost_plan_is_restored_however_the_run_ends() {
-    let world = world(Some(PLAN), |_, world| world.plan = None);
-    let mut recipe = recipe(PlanPart::Follows);
-    recipe.limits.iterations = 2;
-    let end = world.run_to_end(&recipe).expect("it runs");
-    assert_eq!(end, Outcome::IterationsUsedUp { limit: 2 });
-    assert_eq!(world.0.borrow().plan.as_deref(), Some(PLAN));
-}
-
-#[test]
 fn without_a_plan_no_agent_is_called() {
     let world = world(None, |_, _| {});
     assert_eq!(
@@ -169,21 +126,6 @@ fn a_claim_that_the_plan_contradicts_is_believed_the_second_time() {
     assert!(prompts[2].ends_with(feedback), "{}", prompts[2]);
     let expect = "the agent reported twice that all is done; 2 items of its plan left open";
     assert_eq!(warnings(&world), [TYPO, expect]);
-}
-
-#[test]
-fn a_plan_is_made_once_it_has_items() {
-    let world = world(None, |request, world| match request.iteration.0 {
-        1 | 2 => {}
-        3 => world.plan = Some("All is well.\n".to_owned()),
-        _ => world.plan = Some(PLAN.to_owned()),
-    });
-    assert_eq!(world.run_to_end(&recipe(PlanPart::Makes)).expect("it runs"), Outcome::Complete);
-    let prompts = prompts(&world);
-    assert_eq!(prompts.len(), 4);
-    assert!(prompts[2].ends_with("There is no plan: `plan.md` was not written."), "{}", prompts[2]);
-    let feedback = "`plan.md` has no items. Write each as a line with a check box: `- [ ] what is to be done`.";
-    assert!(prompts[3].ends_with(feedback), "{}", prompts[3]);
 }
 
 #[test]

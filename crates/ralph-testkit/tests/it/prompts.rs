@@ -80,26 +80,6 @@ fn a_gate_that_asks_how_good_the_work_is_has_a_template_too() {
     assert!(judged.contains("\n    +start a\n\n## Current task\nID: a\n"), "{judged}");
 }
 
-#[test]
-fn files_next_to_the_list_are_in_every_prompt() {
-    let world = world(honest);
-    add_companion(&world, "prompt.md", "<!-- Ours. -->\nUse tabs for ${TASK_ID}.\n");
-    add_companion(&world, "prd.md", "# Secret plan\n");
-    add_companion(&world, "progress.txt", "## Codebase Patterns\n- Dates are UTC\n\n---\n");
-    run(&world, &recipe(reviewed(), vec![]));
-    for number in 0..2 {
-        let prompt = prompt(&world, number);
-        for part in [
-            "## Requirements\nRead `prd.md` before",
-            "## Project instructions\nUse tabs for a.\n",
-            "## Codebase patterns\n- Dates are UTC\n",
-        ] {
-            assert!(prompt.contains(part), "{part} is missing in:\n{prompt}");
-        }
-        assert!(!prompt.contains("Secret plan"), "{prompt}");
-    }
-}
-
 /// Marks its task as done, as an agent that owns the list does.
 fn ticks(request: &AgentRequest, _seed: u64, list: &mut TaskList) {
     for task in list.tasks.iter_mut().filter(|task| request.task.as_ref() == Some(&task.id)) {

@@ -8,12 +8,11 @@ use ralph_core::run_loop::fold::fold_events;
 use ralph_model::agent::{AgentChoice, AgentKind};
 use ralph_model::event::Event;
 use ralph_model::failure::FailureClass;
-use ralph_model::gate::{Gate, GateCheck, GateKind, Severity};
-use ralph_model::glob::Pattern;
+use ralph_model::gate::{Gate, GateCheck, GateKind};
 use ralph_model::ids::{Role, TaskId};
 use ralph_model::outcome::{Outcome, TaskWait};
 use ralph_model::recipe::{BaselinePolicy, CommitPolicy, OnFailure, Recipe, TaskWork, Work};
-use ralph_model::review::{ReviewPolicy, ReviewStatus};
+use ralph_model::review::ReviewPolicy;
 use ralph_model::task::{Task, TaskList, TaskStatus};
 use ralph_model::worktree::Landed;
 use ralph_testkit::effort;
@@ -125,130 +124,6 @@ pub(crate) fn warnings(world: &SharedWorld) -> Vec<String> {
 }
 
 #[test]
-fn a_list_becomes_one_commit_a_task() {
-    let tasks = list(vec![task("b", &["a"]), task("a", &[]), task("c", &["b"])]);
-    let (world, outcome) = run(tasks, &recipe(work(), vec![gate("start")]), honest);
-    assert_eq!(outcome, Outcome::Complete);
-    assert_eq!(
-        subjects(&world),
-        ["ralph[1]: a — The a", "ralph[2]: b — The b", "ralph[3]: c — The c"]
-    );
-    assert!(statuses(&world).iter().all(|(_, status)| *status == TaskStatus::Done));
-    let world = world.0.borrow();
-    assert!(
-        world.prompts[1].1.contains("[a] Did a. Passed the checks, committed. 1 file."),
-        "{}",
-        world.prompts[1].1
-    );
-    assert_eq!(world.commits[2].2.task, Some(id("c")));
-}
-
-#[test]
-fn a_failed_task_gets_a_failure_branch_and_its_dependents_are_named() {
-    fn script(request: &AgentRequest, tree: &str) -> ScriptedAction {
-        if task_of(request) == "a" {
-            let tree = Some(format!("{tree} bad{}", request.iteration));
-            return ScriptedAction { tree, ..says(handoff("a", &json!({}))) };
-        }
-        honest(request, tree)
-    }
-    let tasks = list(vec![task("a", &[]), task("b", &["a"]), task("c", &[])]);
-    let mut recipe = recipe(TaskWork { attempts: 2, ..work() }, vec![gate("c")]);
-    recipe.gates[0].name = "tests".into();
-    let (world, outcome) = run(tasks, &recipe, script);
-    assert_eq!(
-        outcome,
-        Outcome::TasksLeft {
-            failed: vec![id("a")],
-            waiting: vec![TaskWait { task: id("b"), on: id("a") }]
-        }
-    );
-    assert_eq!(outcome.to_string(), "not complete: task a failed; b waits for a");
-    assert_eq!(subjects(&world), ["ralph[3]: c — The c"]);
-    let world = world.0.borrow();
-    let (tree, order) = &world.failure_branches[0];
-    assert_eq!(tree, "start bad1 bad2");
-    assert!(order.branch.starts_with("wip/ralph-fail-a-"), "{}", order.branch);
-    assert!(order.message.contains("Iterations: 2/2\nLast gate: tests\nError hash: "));
-    assert!(order.files[0].1.contains("## Attempt History"), "{}", order.files[0].1);
-    assert_eq!(world.tree, "start c");
-    let notes = &world.tasks.as_ref().expect("a list").tasks[0].notes;
-    assert!(notes.starts_with("failed: none of 2 attempts passed; its work is on wip/"), "{notes}");
-    assert!(world.prompts[1].1.contains("error_hash: "), "{}", world.prompts[1].1);
-    assert!(world.prompts[1].1.contains("Guardrail \"c\" failed with exit code 1."));
-}
-
-#[test]
-fn the_same_failure_leads_to_another_approach_and_another_agent() {
-    fn script(request: &AgentRequest, tree: &str) -> ScriptedAction {
-        let stronger = request.agent.command == "stronger";
-        let word = if stronger { "good" } else { "same" };
-        let tree = format!("{tree} {word}{}", request.iteration);
-        ScriptedAction { tree: Some(tree), ..says(handoff("a", &json!({}))) }
-    }
-    let mut recipe = recipe(work(), vec![gate("good")]);
-    recipe.escalate = Some(AgentChoice::new(AgentKind::Text, "stronger"));
-    let (world, outcome) = run(list(vec![task("a", &[])]), &recipe, script);
-    assert_eq!(outcome, Outcome::Complete);
-    let world = world.0.borrow();
-    let shifted: Vec<bool> = world
-        .prompts
-        .iter()
-        .map(|(_, prompt)| prompt.contains("## Another approach is required"))
-        .collect();
-    assert_eq!(shifted, [false, false, false, true]);
-    assert!(world.prompts[3].1.contains("Do NOT do any of this again:\n- Did a. (in tree)"));
-}
-
-#[test]
-fn stuck_for_good_ends_before_the_attempts_do() {
-    fn script(_: &AgentRequest, _: &str) -> ScriptedAction {
-        ScriptedAction { tree: Some("start same".into()), ..says("tried") }
-    }
-    let recipe = recipe(TaskWork { attempts: 20, ..work() }, vec![gate("never")]);
-    let (world, outcome) = run(list(vec![task("a", &[])]), &recipe, script);
-    assert!(matches!(outcome, Outcome::TasksLeft { .. }));
-    // Three alike, two shifts, and the hard stop.
-    assert_eq!(world.0.borrow().prompts.len(), 5);
-    let notes = world.0.borrow().tasks.as_ref().expect("a list").tasks[0].notes.clone();
-    assert!(notes.starts_with("failed: stuck, the same failure 5 times"), "{notes}");
-}
-
-#[test]
-fn an_attempt_that_changes_nothing_has_failed() {
-    fn script(request: &AgentRequest, tree: &str) -> ScriptedAction {
-        if request.iteration.0 == 1 {
-            says("All was there already.")
-        } else {
-            honest(request, tree)
-        }
-    }
-    let (world, outcome) = run(list(vec![task("a", &[])]), &recipe(work(), vec![]), script);
-    assert_eq!(outcome, Outcome::Complete);
-    assert!(world.0.borrow().prompts[1].1.contains("changed nothing in the work tree"));
-}
-
-#[test]
-fn blocked_status_counts_the_second_time() {
-    fn script(request: &AgentRequest, tree: &str) -> ScriptedAction {
-        if task_of(request) == "a" {
-            let blocked = json!({"blocked": {"needs": "an API key", "why": "it is missing"}});
-            return says(handoff("a", &blocked));
-        }
-        honest(request, tree)
-    }
-    let tasks = list(vec![task("a", &[]), task("b", &[])]);
-    let (world, outcome) = run(tasks, &recipe(work(), vec![]), script);
-    assert!(matches!(outcome, Outcome::TasksLeft { .. }));
-    let world = world.0.borrow();
-    assert_eq!(world.prompts.len(), 3);
-    assert!(world.prompts[1].1.contains("it needs an API key (it is missing)"));
-    let notes = &world.tasks.as_ref().expect("a list").tasks[0].notes;
-    assert!(notes.starts_with("blocked: needs an API key (it is missing)"), "{notes}");
-    assert_eq!(world.commits.len(), 1);
-}
-
-#[test]
 fn timeouts_count_as_attempts_and_limits_do_not() {
     fn script(request: &AgentRequest, tree: &str) -> ScriptedAction {
         match (request.iteration.0, request.ask.0) {
@@ -264,83 +139,6 @@ fn timeouts_count_as_attempts_and_limits_do_not() {
     let (world, outcome) = run(tasks, &recipe(TaskWork { attempts: 2, ..work() }, vec![]), script);
     assert_eq!(outcome, Outcome::Complete);
     assert_eq!(world.0.borrow().tasks.as_ref().expect("a list").tasks[0].attempts, 1);
-}
-
-#[test]
-fn reviews_by_a_fresh_agent_decide() {
-    fn script(request: &AgentRequest, tree: &str) -> ScriptedAction {
-        match (request.role, request.iteration.0) {
-            (Role::Review, 2) => ScriptedAction {
-                tree: Some("side effect".into()),
-                ..says(
-                    r#"{"verdict": "changes_requested", "feedback": "Fix x:3.", "criteria": []}"#,
-                )
-            },
-            (Role::Fix, _) => {
-                ScriptedAction { tree: Some(format!("{tree} fixed")), ..says("fixed") }
-            }
-            _ => honest(request, tree),
-        }
-    }
-    let work = TaskWork { review: ReviewPolicy::Fresh { cap: 5 }, ..work() };
-    let (world, outcome) = run(list(vec![task("a", &[])]), &recipe(work, vec![]), script);
-    assert_eq!(outcome, Outcome::Complete);
-    let world = world.0.borrow();
-    let roles: Vec<Role> = world.prompts.iter().map(|(role, _)| *role).collect();
-    assert_eq!(roles, [Role::Implement, Role::Review, Role::Fix, Role::Review]);
-    assert!(world.prompts[1].1.contains("    -start\n    +start a"), "{}", world.prompts[1].1);
-    assert!(world.prompts[2].1.contains("Fix x:3."));
-    assert!(world.prompts[3].1.contains("## What the last review wanted\nFix x:3."));
-    let review = &world.tasks.as_ref().expect("a list").tasks[0].review;
-    assert_eq!((review.status, review.count), (ReviewStatus::Approved, 2));
-    // The changes of the reviewer are reverted.
-    assert_eq!(world.tree, "start a fixed");
-    assert!(world.kept.contains(&"side effect".to_owned()));
-}
-
-#[test]
-fn the_last_review_approves_with_a_mark() {
-    fn script(request: &AgentRequest, tree: &str) -> ScriptedAction {
-        match request.role {
-            Role::Review => {
-                says(r#"{"verdict": "changes_requested", "feedback": "More.", "criteria": []}"#)
-            }
-            _ => ScriptedAction { tree: Some(format!("{tree}+")), ..says("done") },
-        }
-    }
-    let work = TaskWork { review: ReviewPolicy::Fresh { cap: 2 }, ..work() };
-    let (world, outcome) = run(list(vec![task("a", &[])]), &recipe(work, vec![]), script);
-    assert_eq!(outcome, Outcome::Complete);
-    let review = world.0.borrow().tasks.as_ref().expect("a list").tasks[0].review.clone();
-    assert_eq!(review.feedback, "[AUTO-APPROVED AT CAP] More.");
-}
-
-#[test]
-fn agent_gates_judge_the_work_of_others() {
-    fn script(request: &AgentRequest, tree: &str) -> ScriptedAction {
-        match (request.role, request.iteration.0) {
-            (Role::Review, 1) => ScriptedAction {
-                tree: Some("side effect".into()),
-                ..says(
-                    r#"{"verdict": "changes_requested", "feedback": "No reset flow.", "criteria": []}"#,
-                )
-            },
-            _ => honest(request, tree),
-        }
-    }
-    let reviewer = AgentChoice::new(AgentKind::Text, "reviewer");
-    let spec = Gate {
-        name: "spec".into(),
-        kind: GateKind::Spec,
-        check: GateCheck::Agent(Box::new(reviewer)),
-        ..gate("x")
-    };
-    let (world, outcome) = run(list(vec![task("a", &[])]), &recipe(work(), vec![spec]), script);
-    assert_eq!(outcome, Outcome::Complete);
-    let world = world.0.borrow();
-    assert_eq!(world.tree, "start a a");
-    assert!(world.prompts[1].1.contains("    +start a"), "{}", world.prompts[1].1);
-    assert!(world.prompts[2].1.contains("No reset flow."), "{}", world.prompts[2].1);
 }
 
 #[test]
@@ -390,70 +188,6 @@ fn side_effects_of_a_reviewer_are_reverted_and_nothing_else() {
 }
 
 #[test]
-fn a_soft_gate_only_warns() {
-    let soft = Gate { severity: Severity::Soft, ..gate("never") };
-    let (_, outcome) = run(list(vec![task("a", &[])]), &recipe(work(), vec![soft]), honest);
-    assert_eq!(outcome, Outcome::Complete);
-}
-
-#[test]
-fn amendments_change_the_list_once_the_gates_pass() {
-    fn script(request: &AgentRequest, tree: &str) -> ScriptedAction {
-        let task = task_of(request);
-        let more = if task == "a" {
-            json!({"plan_amendments": [
-                {"action": "add", "after": "a", "reason": "needed",
-                    "task": {"id": "n", "title": "The n", "description": "Make n."}},
-                {"action": "remove", "task_id": "a", "reason": "cheating"},
-            ]})
-        } else {
-            json!({})
-        };
-        ScriptedAction { tree: Some(format!("{tree} {task}")), ..says(handoff(&task, &more)) }
-    }
-    let tasks = list(vec![task("a", &[]), task("b", &[])]);
-    let (world, outcome) = run(tasks, &recipe(work(), vec![]), script);
-    assert_eq!(outcome, Outcome::Complete);
-    assert_eq!(statuses(&world).len(), 3);
-    assert!(world.0.borrow().prompts[1].1.contains("- remove a: the task that is being worked on"));
-}
-
-#[test]
-fn protected_paths_stay_as_they_are() {
-    fn script(request: &AgentRequest, tree: &str) -> ScriptedAction {
-        honest(request, tree)
-    }
-    let mut guarded = recipe(TaskWork { attempts: 1, ..work() }, vec![]);
-    guarded.protect = vec![Pattern::new("tree").expect("a pattern")];
-    let (world, outcome) = run(list(vec![task("a", &[])]), &guarded, script);
-    assert!(matches!(outcome, Outcome::TasksLeft { .. }));
-    assert_eq!(world.0.borrow().tree, "start");
-    let speaks = Task { description: "Change tree.".into(), ..task("a", &[]) };
-    let (_, outcome) = run(list(vec![speaks]), &guarded, script);
-    assert_eq!(outcome, Outcome::Complete);
-}
-
-#[test]
-fn the_baseline_reports_what_was_broken_before() {
-    let mut noted = recipe(work(), vec![gate("a")]);
-    noted.baseline = BaselinePolicy::Note;
-    let (world, outcome) = run(list(vec![task("a", &[])]), &noted, honest);
-    // The word occurs in the tree from the start on.
-    assert_eq!(outcome, Outcome::Complete);
-    let mut noted = recipe(work(), vec![gate("b")]);
-    noted.baseline = BaselinePolicy::Note;
-    let tasks = list(vec![task("b", &[])]);
-    drop(world);
-    let (world, outcome) = run(tasks.clone(), &noted, honest);
-    assert_eq!(outcome, Outcome::Complete);
-    assert!(world.0.borrow().prompts[0].1.contains("## Broken before\n"));
-    noted.baseline = BaselinePolicy::Require;
-    let (world, outcome) = run(tasks, &noted, honest);
-    assert_eq!(outcome, Outcome::BaselineBroken { gates: vec!["b".into()], sandbox: None });
-    assert_eq!(world.0.borrow().prompts.len(), 0);
-}
-
-#[test]
 fn a_refused_commit_is_a_failed_attempt() {
     let world = SharedWorld::new(honest);
     world.0.borrow_mut().tasks = Some(list(vec![task("a", &[])]));
@@ -466,17 +200,6 @@ fn a_refused_commit_is_a_failed_attempt() {
     assert!(world.prompts[1].1.contains("no ticket"));
     assert_eq!(world.failure_branches.len(), 1);
     assert_eq!(world.tree, "start");
-}
-
-#[test]
-fn commits_of_the_agent_are_taken_back() {
-    let world = SharedWorld::new(honest);
-    world.0.borrow_mut().tasks = Some(list(vec![task("a", &[])]));
-    world.0.borrow_mut().foreign_commits = 2;
-    let outcome = world.run_to_end(&recipe(work(), vec![])).expect("it runs");
-    assert_eq!(outcome, Outcome::Complete);
-    let found = warnings(&world);
-    assert!(found[0].contains("made 2 commits"), "{found:?}");
 }
 
 #[test]

@@ -78,8 +78,7 @@ fn stage(compaction: Vec<ModelTurn>, wants: Wants) -> Option<Stage> {
     };
     let plan = json!({ "project": "p", "tasks": [task("t1", &[]), task("t2", libraries)] });
     stage.sealed.write_file("plan.json", &format!("{plan:#}\n"));
-    stage.sealed.run_git(&["add", "-A"]);
-    stage.sealed.run_git(&["commit", "--quiet", "-m", "Settings"]);
+    stage.sealed.commit_all("Settings");
     Some(stage)
 }
 

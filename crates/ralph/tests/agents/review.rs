@@ -8,7 +8,7 @@
 use std::path::Path;
 
 use ralph_testkit::models::{ModelAnswer, ModelToolUse, ModelTurn};
-use ralph_testkit::sealed::Finished;
+use ralph_testkit::sealed::{Finished, merge_into};
 use serde_json::{Value, json};
 
 use crate::cli::Cli;
@@ -34,9 +34,7 @@ fn story(changes: &Value) -> Value {
         "notes": "",
         "dependsOn": [],
     });
-    if let (Some(story), Some(changes)) = (story.as_object_mut(), changes.as_object()) {
-        story.extend(changes.clone());
-    }
+    merge_into(&mut story, changes);
     story
 }
 
@@ -76,8 +74,7 @@ fn stage(
     let stage = Stage::new(Cli::Claude, turns, &settings)?;
     stage.sealed.write_file(LIST, &list(&json!({})));
     stage.sealed.write_file(PRD, WANTED);
-    stage.sealed.run_git(&["add", "-A"]);
-    stage.sealed.run_git(&["commit", "--quiet", "-m", "Settings"]);
+    stage.sealed.commit_all("Settings");
     Some(stage)
 }
 

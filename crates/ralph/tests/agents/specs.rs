@@ -18,8 +18,7 @@ const COMPLETE: &str = "All is well. <promise>COMPLETE</promise>";
 fn stage(cli: Cli, turns: impl FnOnce(&Path) -> Vec<ModelTurn>) -> Option<Stage> {
     let stage = Stage::new(cli, turns, &json!({ "workflow": "specs", "maximumIterations": 3 }))?;
     stage.sealed.write_file("specs/greeting.md", "# Greeting\n\n`made.txt` says hello.\n");
-    stage.sealed.run_git(&["add", "-A"]);
-    stage.sealed.run_git(&["commit", "--quiet", "-m", "Settings"]);
+    stage.sealed.commit_all("Settings");
     Some(stage)
 }
 

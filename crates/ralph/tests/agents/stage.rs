@@ -10,7 +10,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use ralph_testkit::models::{ModelServer, ModelTurn, SchemaTreatment};
-use ralph_testkit::sealed::{Finished, Running, Sealed};
+use ralph_testkit::sealed::{Finished, Running, Sealed, merge_into};
 use serde_json::{Value, json};
 
 use crate::cli::Cli;
@@ -60,9 +60,7 @@ impl Stage {
             "preventSleep": false,
             "maximumIterations": 2,
         });
-        if let (Some(settings), Some(further)) = (settings.as_object_mut(), further.as_object()) {
-            settings.extend(further.clone());
-        }
+        merge_into(&mut settings, further);
         sealed.write_file(".ralph/settings.json", &format!("{settings:#}"));
         sealed.trust_project(&[]);
         Some(Self { sealed, model })

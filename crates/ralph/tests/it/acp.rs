@@ -3,7 +3,8 @@
 
 use std::fs;
 
-use ralph_testkit::sealed::Sealed;
+use ralph_testkit::effort;
+use ralph_testkit::sealed::{Sealed, merge_into};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -22,9 +23,7 @@ fn peer(sealed: &Sealed, calls: &Value, further: &Value) {
         "retries": { "backoff": "10ms" },
         "preventSleep": false,
     });
-    if let (Some(settings), Some(further)) = (settings.as_object_mut(), further.as_object()) {
-        settings.extend(further.clone());
-    }
+    merge_into(&mut settings, further);
     sealed.write_file(".ralph/settings.json", &settings.to_string());
 }
 
@@ -102,7 +101,7 @@ fn peer_that_never_reads_stdin_does_not_hang_ralph() {
         "params": { "options": [{ "optionId": "a".repeat(200), "kind": "allow_once" }] }
     });
     // More messages than the pipe and the queue hold, and each needs an answer.
-    let flood = format!("{question}\n").repeat(40_000);
+    let flood = format!("{question}\n").repeat(effort::choose_count(40_000, 20_000));
     let calls = first(json!([{ "garbage": { "text": flood } }, { "exit": 0 }]));
     peer(&sealed, &calls, &json!({}));
     run(&sealed, &[]).expect_code(0).expect_stderr("it does not read its input");
@@ -174,12 +173,9 @@ fn interrupted_turn_is_repeated() {
     let sealed = sealed();
     let calls = first(json!([{ "text": "Working." }, { "touch": "begun" }, "hang"]));
     peer(&sealed, &calls, &json!({}));
-    let mut running = sealed.start_ralph(&["run", "-p", "base"]);
+    let running = sealed.start_ralph(&["run", "-p", "base"]);
     sealed.wait_for("begun");
-    running.send_signal(Signal::INT);
-    running.wait_for("shutting down");
-    running.send_signal(Signal::INT);
-    running.wait_for_end().expect_code(130);
+    running.stop_at_once().expect_code(130);
     assert_eq!(sealed.survivors(), [""; 0]);
     sealed.run_ralph(&["resume"]).expect_code(0);
 }

@@ -116,8 +116,7 @@ echo '{"type":"turn.completed","usage":{"input_tokens":1,"output_tokens":1}}'"#;
                 "acceptance_criteria": ["a"] })
     };
     sealed.write_file("plan.json", &json!({ "project": "p", "tasks": [task("T1")] }).to_string());
-    sealed.run_git(&["add", "-A"]);
-    sealed.run_git(&["commit", "--quiet", "-m", "Settings"]);
+    sealed.commit_all("Settings");
     let end = sealed.run_ralph(&["build"]).expect_code(0);
     let reported = end.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(reported.contains("refuses the JSON Schema of the answer"), "{reported}");

@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
-use ralph_testkit::sealed::{Finished, Sealed};
+use ralph_testkit::sealed::{Finished, Sealed, merge_into};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -19,9 +19,7 @@ fn story(id: &str, further: Value) -> Value {
         "acceptanceCriteria": [format!("{id} is there")],
         "passes": false
     });
-    if let (Some(story), Some(further)) = (story.as_object_mut(), further.as_object()) {
-        story.extend(further.clone());
-    }
+    merge_into(&mut story, &further);
     story
 }
 
@@ -50,8 +48,7 @@ fn documents(sealed: &Sealed, stories: &[Value]) {
 fn project(stories: &[Value]) -> Sealed {
     let sealed = repository();
     documents(&sealed, stories);
-    sealed.run_git(&["add", "-A"]);
-    sealed.run_git(&["commit", "-qm", "Documents"]);
+    sealed.commit_all("Documents");
     sealed
 }
 

@@ -182,11 +182,3 @@ fn without_arguments_a_hint_is_printed() {
     sealed().run_ralph(&["-v"]).expect_code(0);
     sealed().run_ralph(&["run", "--help"]).expect_code(0);
 }
-
-#[test]
-fn the_schema_describes_the_settings() {
-    let end = sealed().run_ralph(&["init", "--print-schema"]).expect_code(0);
-    let schema: serde_json::Value = serde_json::from_str(&end.stdout).expect("JSON");
-    assert!(schema["properties"]["maximumIterations"].is_object());
-    sealed().run_ralph(&["init"]).expect_code(2);
-}

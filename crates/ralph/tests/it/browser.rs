@@ -96,8 +96,7 @@ fn night() -> Sealed {
             ("US-7", "Announce it", &["US-3"]),
         ]),
     );
-    sealed.run_git(&["add", "-A"]);
-    sealed.run_git(&["commit", "-q", "-m", "plan"]);
+    sealed.commit_all("plan");
     sealed.run_ralph(&["build"]).expect_code(1);
     sealed
 }
@@ -241,8 +240,7 @@ fn slow() -> (Sealed, Running) {
         "plan.json",
         &plan(&[("T1", "The first", &[]), ("T2", "The second", &[]), ("T3", HOSTILE, &[])]),
     );
-    sealed.run_git(&["add", "-A"]);
-    sealed.run_git(&["commit", "-q", "-m", "plan"]);
+    sealed.commit_all("plan");
     let run = sealed.start_ralph(&["build", "--skip-review"]);
     sealed.wait_for(".ralph/begun-T1");
     (sealed, run)

@@ -4,7 +4,6 @@
 use std::fs;
 
 use ralph_testkit::sealed::{Finished, Sealed};
-use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::sealed;
@@ -103,12 +102,9 @@ fn interrupted_call_is_repeated() {
         { "when": { "call": 1 }, "do": [{ "text": "Working." }, { "touch": "begun" }, "hang"] },
         { "do": [{ "claim": "DONE" }] }
     ]));
-    let mut running = sealed.start_ralph(&["run", "-p", "base", "--agent", "claude"]);
+    let running = sealed.start_ralph(&["run", "-p", "base", "--agent", "claude"]);
     sealed.wait_for("begun");
-    running.send_signal(Signal::INT);
-    running.wait_for("shutting down");
-    running.send_signal(Signal::INT);
-    running.wait_for_end().expect_code(130);
+    running.stop_at_once().expect_code(130);
     assert_eq!(sealed.survivors(), [""; 0]);
     sealed.run_ralph(&["resume"]).expect_code(0);
 }

@@ -21,8 +21,7 @@ fn project(sealed: Sealed) -> Sealed {
 
 fn committed(sealed: Sealed) -> Sealed {
     let sealed = project(sealed);
-    sealed.run_git(&["add", "-A"]);
-    sealed.run_git(&["commit", "-qm", "Settings"]);
+    sealed.commit_all("Settings");
     sealed
 }
 

@@ -4,7 +4,6 @@ use std::fs;
 use std::path::Path;
 
 use ralph_testkit::sealed::{Finished, Running, Sealed};
-use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::sandbox::backends;
@@ -27,8 +26,7 @@ fn ready(sealed: Sealed, calls: &Value, further: Value) -> Sealed {
     }
     sealed.write_script(calls, &settings);
     sealed.write_file(".gitignore", "/.ralph/\n");
-    sealed.run_git(&["add", "-A"]);
-    sealed.run_git(&["commit", "-qm", "Settings"]);
+    sealed.commit_all("Settings");
     sealed
 }
 
@@ -189,12 +187,9 @@ fn a_repository_with_reftables_takes_commits() {
 fn a_hook_that_is_interrupted_interrupts_the_run() {
     let sealed = ready(repository(), &worker(), json!({}));
     hook(&sealed, "pre-commit", "touch ../in-hook; test -e ../continue || sleep 60");
-    let mut running = sealed.start_ralph(&["run", "-p", "base"]);
+    let running = sealed.start_ralph(&["run", "-p", "base"]);
     sealed.wait_for("../in-hook");
-    running.send_signal(Signal::INT);
-    running.wait_for("shutting down");
-    running.send_signal(Signal::INT);
-    let end = running.wait_for_end().expect_code(130);
+    let end = running.stop_at_once().expect_code(130);
     assert!(!end.stderr.contains("set aside"), "{}", end.stderr);
     fs::write(sealed.root().join("continue"), "").expect("written");
     sealed.run_ralph(&["resume"]).expect_code(0);
@@ -409,8 +404,7 @@ fn a_push_out_of_a_sandbox_runs_no_hook() {
         );
         sealed.trust_project(&[]);
         sealed.write_file(".gitignore", "/.ralph/\n");
-        sealed.run_git(&["add", "-A"]);
-        sealed.run_git(&["commit", "-qm", "Settings"]);
+        sealed.commit_all("Settings");
         let path = remote.to_str().expect("text");
         sealed.run_git(&["init", "-q", "--bare", path]);
         sealed.run_git(&["remote", "add", "origin", path]);

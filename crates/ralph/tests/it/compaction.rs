@@ -4,7 +4,8 @@
 use std::fs;
 use std::path::Path;
 
-use ralph_testkit::sealed::{Finished, Running, Sealed};
+use ralph_testkit::effort;
+use ralph_testkit::sealed::{Finished, Running, Sealed, merge_into};
 use serde_json::{Value, json};
 
 use crate::{repository, sealed};
@@ -41,18 +42,14 @@ fn memory(more: Value) -> Value {
         "project_summary": "A project.", "completed_work": [], "active_constraints": [],
         "architectural_decisions": [], "file_knowledge": []
     });
-    if let (Some(memory), Some(more)) = (memory.as_object_mut(), more.as_object()) {
-        memory.extend(more.clone());
-    }
+    merge_into(&mut memory, &more);
     json!({ "structured": memory })
 }
 
 /// Settings without review and commits, merged with others.
 fn settings(further: Value) -> Value {
     let mut settings = json!({ "review": { "enabled": false }, "commit": "none" });
-    if let (Some(settings), Some(further)) = (settings.as_object_mut(), further.as_object()) {
-        settings.extend(further.clone());
-    }
+    merge_into(&mut settings, &further);
     settings
 }
 
@@ -73,7 +70,10 @@ fn latest(sealed: &Sealed) -> Value {
 }
 
 #[test]
-fn a_constraint_of_iteration_3_is_in_the_prompt_of_iteration_200() {
+fn a_constraint_of_iteration_3_is_in_the_prompt_of_the_last_iteration() {
+    // With 33 compactions there are 200 iterations.
+    let compactions = effort::choose_count(33, 5);
+    let (tasks, iterations) = (5 * compactions + 2, 6 * compactions + 2);
     let sealed = sealed();
     let calls = json!([
         // Each compaction drops everything.
@@ -81,11 +81,11 @@ fn a_constraint_of_iteration_3_is_in_the_prompt_of_iteration_200() {
         { "when": { "iteration": 3 }, "do": [handoff(&[LIMIT])] },
         { "do": [handoff(&[])] }
     ]);
-    sealed.write_script(&calls, &settings(json!({ "maximumIterations": 167 })));
-    write_plan(&sealed, &numbered(167));
+    sealed.write_script(&calls, &settings(json!({ "maximumIterations": tasks })));
+    write_plan(&sealed, &numbered(tasks));
     let end = sealed.run_ralph(&["build", "--quiet"]).expect_code(0);
-    assert_eq!(roles(&sealed).len(), 200, "{}", end.stderr);
-    assert_eq!(roles(&sealed).iter().filter(|role| *role == "compact").count(), 33);
+    assert_eq!(roles(&sealed).len(), iterations, "{}", end.stderr);
+    assert_eq!(roles(&sealed).iter().filter(|role| *role == "compact").count(), compactions);
     let judged = sealed.find_events("judged");
     let last = judged.iter().rev().find(|it| !it["judgement"]["compacted"].is_null());
     let known = &last.expect("a compaction")["judgement"]["compacted"]["memory"];
@@ -94,16 +94,17 @@ fn a_constraint_of_iteration_3_is_in_the_prompt_of_iteration_200() {
     assert_eq!(known["active_constraints"], held);
     assert_eq!(known["carried_over"], json!([constraint]));
     assert_eq!(latest(&sealed)["active_constraints"], held);
-    assert_eq!(latest(&sealed)["iteration"], 198);
+    assert_eq!(latest(&sealed)["iteration"], iterations - 2);
     let history = sealed.project_dir().join(".ralph/context/compaction-history");
-    assert_eq!(fs::read_dir(history).expect("a directory").count(), 32);
+    assert_eq!(fs::read_dir(history).expect("a directory").count(), compactions - 1);
     let state: Value = serde_json::from_str(&sealed.read_file(".ralph/state.json")).expect("JSON");
-    assert_eq!(state["current_iteration"], 200);
-    assert_eq!(state["last_compaction_iteration"], 198);
+    assert_eq!(state["current_iteration"], iterations);
+    assert_eq!(state["last_compaction_iteration"], iterations - 2);
     assert_eq!(state["coding_iterations_since_compaction"], 2);
     assert!(state["total_handoff_bytes_since_compaction"].as_u64() > Some(100));
     let prompts = sealed.prompts();
-    assert!(prompts[199].contains(constraint), "{}", prompts[199]);
+    let last = &prompts[iterations - 1];
+    assert!(last.contains(constraint), "{last}");
     // The prompt size stays the same, however long the run is.
     let counted = |asked: &Value| -> u64 {
         let sections = asked["budget"].as_array().cloned().unwrap_or_default();
@@ -112,8 +113,8 @@ fn a_constraint_of_iteration_3_is_in_the_prompt_of_iteration_200() {
     };
     let asked = sealed.find_events("asked");
     assert!(asked.iter().all(|asked| counted(asked) <= 8000));
-    assert!(counted(&asked[199]) > 100);
-    assert!(prompts[199].len() < 2 * prompts[9].len(), "{}", prompts[199]);
+    assert!(counted(&asked[iterations - 1]) > 100);
+    assert!(last.len() < 2 * prompts[9].len(), "{last}");
 }
 
 #[test]
@@ -130,8 +131,7 @@ fn compaction_changes_are_reverted_and_its_template_is_configurable() {
     sealed.write_script(&calls, &further);
     sealed.write_file(".ralph/prompts/compact.md", "KEEP IT SHORT\n");
     write_plan(&sealed, &numbered(2));
-    sealed.run_git(&["add", "-A"]);
-    sealed.run_git(&["commit", "-qm", "Settings"]);
+    sealed.commit_all("Settings");
     let end = sealed.run_ralph(&["build"]).expect_code(0);
     assert_eq!(roles(&sealed), ["implement", "compact", "implement"]);
     for expect in [

@@ -182,8 +182,7 @@ fn tasks_under_way(sealed: &Sealed) -> Running {
     sealed.write_script(&calls, &json!({ "review": { "enabled": false } }));
     let tasks = json!({ "project": "p", "tasks": [task("US-1"), task("US-2"), task("US-3")] });
     sealed.write_file("plan.json", &format!("{tasks:#}\n"));
-    sealed.run_git(&["add", "-A"]);
-    sealed.run_git(&["commit", "-qm", "Plan"]);
+    sealed.commit_all("Plan");
     let running = sealed.start_ralph(&["build", "--plan", "plan.json"]);
     sealed.wait_for("../begun");
     running

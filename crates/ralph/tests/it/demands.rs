@@ -32,8 +32,7 @@ fn worker(settings: &Value) -> Sealed {
     let work =
         json!({ "do": [{ "write": { "path": "w.txt", "text": "w" } }, { "claim": "DONE" }] });
     sealed.write_script(&json!([message, work]), settings);
-    sealed.run_git(&["add", "-A"]);
-    sealed.run_git(&["commit", "--quiet", "-m", "Settings"]);
+    sealed.commit_all("Settings");
     sealed
 }
 

@@ -108,8 +108,7 @@ fn project(name: &str) -> Sealed {
     sealed.write_file(".ralph/settings.local.json", &settings.to_string());
     if name != "empty" {
         sealed.write_file(".ralph/.gitignore", "*\n!settings.json\n!schema.json\n");
-        sealed.run_git(&["add", "-A"]);
-        sealed.run_git(&["commit", "--quiet", "-m", "Files"]);
+        sealed.commit_all("Files");
     }
     sealed
 }

@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use ralph_testkit::sealed::Sealed;
+use ralph_testkit::sealed::{Sealed, merge_into};
 
 use crate::{repository, run};
 
@@ -18,8 +18,7 @@ fn worker() -> Value {
 
 fn committed(sealed: &Sealed) {
     sealed.write_file(".gitignore", "/.ralph/\n/ignored\n");
-    sealed.run_git(&["add", "-A"]);
-    sealed.run_git(&["commit", "-qm", "Settings"]);
+    sealed.commit_all("Settings");
 }
 
 fn scm() -> Value {
@@ -145,20 +144,6 @@ fn nothing_to_commit_is_not_an_error() {
 }
 
 #[test]
-fn missing_agent_message_is_replaced_by_ralphs() {
-    let sealed = repository();
-    let calls = json!([
-        { "when": { "role": "message" }, "do": [{ "text": "```" }] },
-        { "do": [{ "write": { "path": "work.txt", "text": "work" } }, { "claim": "DONE" }] }
-    ]);
-    sealed.write_script(&calls, &scm());
-    committed(&sealed);
-    run(&sealed, &[]).expect_code(0).expect_stderr("it holds no commit message");
-    assert_eq!(sealed.subjects()[0], "ralph[1]: prompt");
-    assert_eq!(sealed.run_git(&["show", "HEAD:work.txt"]), "work");
-}
-
-#[test]
 fn a_push_that_fails_is_a_git_failure_and_can_be_repeated() {
     let sealed = repository();
     sealed.write_script(
@@ -178,21 +163,6 @@ fn a_push_that_fails_is_a_git_failure_and_can_be_repeated() {
         sealed.run_git(&["rev-parse", "origin/main"]),
         sealed.run_git(&["rev-parse", "HEAD"])
     );
-}
-
-#[test]
-fn changes_of_the_message_agent_are_not_committed() {
-    let sealed = repository();
-    let calls = json!([
-        { "when": { "role": "message" }, "do": [{ "write": { "path": "work.txt", "text": "meddled" } }, { "text": "Add the work" }] },
-        { "do": [{ "write": { "path": "work.txt", "text": "work" } }, { "claim": "DONE" }] }
-    ]);
-    let mut settings = scm();
-    settings["guardrails"] = json!([{ "command": "grep -q '^work$' work.txt" }]);
-    sealed.write_script(&calls, &settings);
-    committed(&sealed);
-    run(&sealed, &[]).expect_code(0);
-    assert_eq!(sealed.run_git(&["show", "HEAD:work.txt"]), "work");
 }
 
 #[test]
@@ -258,9 +228,7 @@ fn no_git_query_is_repeated_in_an_iteration() {
         ),
     ] {
         let mut settings = json!({ "commit": "ralph" });
-        if let (Some(settings), Some(further)) = (settings.as_object_mut(), further.as_object()) {
-            settings.extend(further.clone());
-        }
+        merge_into(&mut settings, &further);
         assert_eq!(asked_of_git(&repository(), &settings), expect, "{further}");
     }
 }

@@ -10,8 +10,7 @@ use crate::{always, done, first_then, repository, run, sealed};
 
 /// Commits everything, so that only the agent changes the tree.
 fn commit_all(sealed: &Sealed) {
-    sealed.run_git(&["add", "-A"]);
-    sealed.run_git(&["commit", "-qm", "Settings"]);
+    sealed.commit_all("Settings");
 }
 
 #[test]
@@ -294,25 +293,13 @@ fn a_dry_run_shows_everything_and_changes_nothing() {
         "scm": { "command": "git", "tasks": ["commit", "push"] }
     });
     sealed.write_script(&done(), &settings);
-    sealed.run_git(&["add", "-A"]);
-    sealed.run_git(&["commit", "-qm", "settings"]);
+    sealed.commit_all("settings");
     let end = run(&sealed, &["--dry-run"]).expect_code(0);
     for text in ["| base", "__sim", "make test", "git commit", "git push"] {
         assert!(end.stdout.contains(text), "{text}:\n{}", end.stdout);
     }
     assert_eq!(sealed.run_git(&["status", "--porcelain"]), "");
     assert!(!Path::new(&sealed.state_dir()).exists());
-}
-
-#[test]
-fn terminal_escapes_of_an_agent_are_harmless() {
-    let sealed = sealed();
-    sealed.write_script(
-        &always(json!([{ "text": "\u{1b}]0;title\u{7}\u{1b}[2Jred" }, { "claim": "DONE" }])),
-        &json!({}),
-    );
-    let end = run(&sealed, &[]).expect_code(0);
-    assert!(!end.stderr.contains('\u{1b}'), "{:?}", end.stderr);
 }
 
 #[test]

@@ -63,8 +63,7 @@ fn with_sim(sealed: &Sealed) {
 #[track_caller]
 fn build(sealed: &Sealed) {
     with_sim(sealed);
-    sealed.run_git(&["add", "-A"]);
-    sealed.run_git(&["commit", "--quiet", "-m", "Let ralph continue"]);
+    sealed.commit_all("Let ralph continue");
     let end = sealed.run_ralph(&["build"]).expect_code(0);
     let list: Value = serde_json::from_str(&sealed.read_file("ralph/tasks.json")).expect("JSON");
     let stories = list["userStories"].as_array().expect("stories");

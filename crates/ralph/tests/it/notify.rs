@@ -148,8 +148,7 @@ fn a_command_gets_each_occasion_on_stdin() {
     let task = |id: &str, order: u32| json!({"id": id, "title": format!("Do {id}"), "description": "d", "status": "pending", "order": order, "acceptance_criteria": ["c"], "depends_on": []});
     let plan = json!({"project": "p", "tasks": [task("T1", 1), task("T2", 2)]});
     sealed.write_file("plan.json", &plan.to_string());
-    sealed.run_git(&["add", "-A"]);
-    sealed.run_git(&["commit", "-q", "-m", "plan"]);
+    sealed.commit_all("plan");
     let log = sealed.root().join("notified");
     let command = format!("printf '%s ' \"$RALPH_NOTICE\" >> {0}; cat >> {0}", log.display());
     user(&sealed, &json!({ "command": command }));

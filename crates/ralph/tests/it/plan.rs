@@ -57,8 +57,7 @@ fn calls(deeds: &[Value]) -> Value {
 fn project(calls: &Value, further: &Value) -> Sealed {
     let sealed = repository();
     sealed.write_script(calls, further);
-    sealed.run_git(&["add", "-A"]);
-    sealed.run_git(&["commit", "-qm", "Settings"]);
+    sealed.commit_all("Settings");
     sealed.run_ralph(&["init", "--workflow", "tasks", "--name", "Notes"]).expect_code(0);
     sealed.write_file("ralph/prd.md", PRD);
     sealed
@@ -154,12 +153,9 @@ fn interrupted_plan_keeps_the_old_list_until_resumed() {
     ]);
     let sealed = project(&calls(&[waits.clone(), waits]), &json!({}));
     let before = sealed.read_file("ralph/tasks.json");
-    let mut running = sealed.start_ralph(&["plan"]);
+    let running = sealed.start_ralph(&["plan"]);
     sealed.wait_for("../at-work");
-    running.send_signal(Signal::INT);
-    running.wait_for("shutting down");
-    running.send_signal(Signal::INT);
-    running.wait_for_end().expect_code(130);
+    running.stop_at_once().expect_code(130);
     assert_eq!(sealed.read_file("ralph/tasks.json"), before);
     fs::write(sealed.root().join("continue"), "").expect("written");
     sealed.run_ralph(&["resume"]).expect_code(0);
@@ -407,8 +403,7 @@ fn a_project_within_a_repository_is_planned_in() {
     let deeds = json!([writes(&good()), { "write": { "path": "../other.txt", "text": "x" } }]);
     sealed.write_script(&calls(&[deeds, json!([{ "text": "Sorry." }])]), &json!({}));
     sealed.write_file("sub/.ralph/settings.json", &sealed.read_file(".ralph/settings.json"));
-    sealed.run_git(&["add", "-A"]);
-    sealed.run_git(&["commit", "-qm", "Settings"]);
+    sealed.commit_all("Settings");
     sealed.write_file("sub/ralph/prd.md", PRD);
     plan(&sealed, &["-C", "sub"]).expect_code(0);
     assert_eq!(sealed.read_file("sub/ralph/tasks.json"), good());

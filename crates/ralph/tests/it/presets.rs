@@ -293,56 +293,31 @@ fn the_forms_that_people_write_are_read() {
     assert_eq!(arguments(&sealed), [["--a", "--b"]]);
 }
 
+/// The tests of `settings::key_value` have all of the syntax.
 #[test]
 fn nothing_in_the_file_is_ever_run() {
     let sealed = sealed();
     stand_in(&sealed, "text", "mine", "say '<response>DONE</response>'");
     sealed.write_file("evil.sh", "touch ../ran\n");
-    for (line, place) in [
+    let lines = [
+        ("AGENT_CLI=mine", ""),
         ("A=$(touch ../ran)", "2:3"),
-        ("A=\"x $(touch ../ran)\"", "2:6"),
-        ("A=`touch ../ran`", "2:3"),
-        ("A=\"`touch ../ran`\"", "2:4"),
-        ("A=x; touch ../ran", "2:4"),
-        ("A=x && touch ../ran", "2:5"),
-        ("A=x || touch ../ran", "2:5"),
-        ("A=x | tee ../ran", "2:5"),
-        ("A=x > ../ran", "2:5"),
-        ("A=x & touch ../ran", "2:5"),
-        ("source evil.sh", "2:1"),
-        (". ./evil.sh", "2:1"),
-        ("touch ../ran", "2:1"),
-        ("A=$((1 + 1))", "2:3"),
-        ("A=$[1 + 1]", "2:3"),
-        ("A=<(touch ../ran)", "2:3"),
-        ("A=$HOME", "2:3"),
-        ("A=\"${HOME:-x}\"", "2:4"),
-        ("A=~/x", "2:3"),
-        ("A=x touch ../ran", "2:5"),
-        ("A+=x", "2:1"),
-        ("A = x", "2:1"),
-        ("if true; then touch ../ran; fi", "2:1"),
-        ("f() { touch ../ran; }", "2:1"),
-        ("A=(x $(touch ../ran))", "2:6"),
-        ("A='open", "2:3"),
-        ("cat <<EOF", "2:1"),
-        ("A='x'$'\\x41'", "2:6"),
-        ("unset A", "2:1"),
-        ("export A", "2:8"),
-        ("1A=x", "2:1"),
-    ] {
-        let end = run(&sealed, &format!("AGENT_CLI=mine\n{line}\n"));
-        assert_eq!(end.code, Some(2), "{line}: {}", end.stderr);
-        assert!(end.stderr.contains(&format!("  config:{place}: ")), "{line}: {}", end.stderr);
-        assert!(!sealed.root().join("ran").exists(), "{line}");
+        ("A=\"`touch ../ran`\"", "3:4"),
+        ("A=x; touch ../ran", "4:4"),
+        ("A=x > ../ran", "5:5"),
+        ("source evil.sh", "6:1"),
+        ("touch ../ran", "7:1"),
+        ("A=<(touch ../ran)", "8:3"),
+        ("A=(x $(touch ../ran))", "9:6"),
+        ("MAX_RETRIES=z", "10:13"),
+    ];
+    let end = run(&sealed, &lines.map(|(line, _)| format!("{line}\n")).concat()).expect_code(2);
+    for (line, place) in lines {
+        assert!(end.stderr.contains(&format!("  config:{place}")), "{line}: {}", end.stderr);
     }
+    assert!(!sealed.root().join("ran").exists());
     assert_eq!(sealed.runs().len(), 0);
     assert_eq!(arguments(&sealed).len(), 0);
-    // All of them at once.
-    let end = run(&sealed, "A=$(x)\nB=ok\nC=`y`\nMAX_RETRIES=z\n").expect_code(2);
-    for place in ["config:1:3:", "config:3:3:", "config:4:13:"] {
-        assert!(end.stderr.contains(place), "{place}: {}", end.stderr);
-    }
 }
 
 #[test]

@@ -37,8 +37,7 @@ fn build() -> (Sealed, Finished) {
         json!([{"command": "test ! -f bad || { echo 'error: race in the bucket'; exit 1; }"}]);
     sealed.write_script(&calls, &json!({"guardrails": gates, "tasks": {"maxAttempts": 2}}));
     sealed.write_file("plan.json", PLAN);
-    sealed.run_git(&["add", "-A"]);
-    sealed.run_git(&["commit", "-q", "-m", "plan"]);
+    sealed.commit_all("plan");
     let end = sealed.run_ralph(&["build", "--skip-review"]).expect_code(1);
     (sealed, end)
 }

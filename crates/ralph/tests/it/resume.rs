@@ -24,8 +24,7 @@ fn work(sealed: &Sealed) {
     });
     sealed.write_script(&calls, &settings);
     sealed.write_file(".gitignore", "/.ralph/\n");
-    sealed.run_git(&["add", "-A"]);
-    sealed.run_git(&["commit", "-qm", "Settings"]);
+    sealed.commit_all("Settings");
 }
 
 #[test]
@@ -72,8 +71,7 @@ fn restored_files_before_a_kill_are_reported_on_resume() {
     ]);
     sealed.write_script(&calls, &json!({ "commit": "ralph" }));
     sealed.write_file(".gitignore", "/.ralph/\n");
-    sealed.run_git(&["add", "-A"]);
-    sealed.run_git(&["commit", "-qm", "Settings"]);
+    sealed.commit_all("Settings");
     sealed.write_program("git", DEADLY_GIT);
     let died = run(&sealed, &[]);
     assert_eq!(died.code, None, "{}", died.stderr);

@@ -134,8 +134,7 @@ fn no_file_and_no_screen_shows_a_secret() {
     let task = json!({ "id": "T1", "title": "One", "description": "Do it.", "status": "pending", "acceptance_criteria": ["a"] });
     sealed.write_file("plan.json", &json!({ "project": "p", "tasks": [task] }).to_string());
     sealed.write_file(".gitignore", "/.ralph/\n");
-    sealed.run_git(&["add", "-A"]);
-    sealed.run_git(&["commit", "-qm", "Settings"]);
+    sealed.commit_all("Settings");
     sealed.trust_project(&[]);
     let build = ralph(&sealed, &["build", "--verbose"]).expect_code(0);
     let report = ralph(&sealed, &["report"]).expect_code(0);
@@ -210,8 +209,7 @@ fn staged(commit: &str, agent_commits: &str) -> (Sealed, Value) {
         who => json!({ "commit": who }),
     };
     sealed.write_script(&calls, &settings);
-    sealed.run_git(&["add", "-A"]);
-    sealed.run_git(&["commit", "-qm", "Settings"]);
+    sealed.commit_all("Settings");
     (sealed, calls)
 }
 
@@ -254,8 +252,7 @@ fn secret_patterns_can_be_allowed_but_known_values_cannot() {
         &calls,
         &json!({ "commit": "ralph", "secrets": { "allow": ["tests/**"] }, "maximumIterations": 1 }),
     );
-    sealed.run_git(&["add", "-A"]);
-    sealed.run_git(&["commit", "-qm", "Settings"]);
+    sealed.commit_all("Settings");
     ralph(&sealed, &["run", "-p", "base"]).expect_code(0);
     assert_eq!(sealed.read_file("tests/fixture.txt"), TOKEN);
     ralph(&sealed, &["run", "-p", "base"]).expect_code(1);

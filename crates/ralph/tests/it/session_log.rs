@@ -6,7 +6,6 @@ use std::path::PathBuf;
 
 use expect_test::expect;
 use ralph_testkit::sealed::{Finished, Sealed, wait_until};
-use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::{always, done, first_then, repository, run, sealed};
@@ -42,14 +41,6 @@ fn timeless(log: &str) -> String {
 fn values(log: &str, name: &str) -> Vec<String> {
     let lead = format!("{name}: ");
     log.lines().filter_map(|line| line.strip_prefix(&lead)).map(str::to_owned).collect()
-}
-
-/// Returns calls of which the first ones crash, and the others are done.
-fn crashing(times: u32) -> Value {
-    let crash = |call| json!({ "when": { "call": call }, "do": [{ "exit": 1 }] });
-    let mut calls: Vec<Value> = (1..=times).map(crash).collect();
-    calls.push(json!({ "do": [{ "claim": "DONE" }] }));
-    Value::Array(calls)
 }
 
 #[test]
@@ -132,21 +123,8 @@ fn the_blocks_of_a_whole_session() {
 }
 
 #[test]
-fn repeated_calls_are_counted_and_failed_ones_are_not() {
-    for times in 0..=3 {
-        let sealed = sealed();
-        sealed.write_script(&crashing(times), &json!({}));
-        run(&sealed, &[]).expect_code(0);
-        let log = logged(&sealed);
-        assert_eq!(values(&log, "Retries"), [times.to_string()]);
-        assert_eq!(log.matches("[crashed]").count(), times as usize);
-        assert_eq!(values(&log, "Status"), ["complete"]);
-    }
-}
-
-#[test]
 fn retries_that_are_used_up_end_the_run_with_their_number() {
-    for most in 0..=3 {
+    for most in [0, 2] {
         let sealed = sealed();
         sealed.write_script(&always(json!([{ "exit": 1 }])), &json!({}));
         let scenario = sealed.root().join("scenario.json");
@@ -354,12 +332,9 @@ fn interrupted_run_is_logged_and_resumes_in_a_new_session() {
     let sealed = sealed();
     let waiting = json!([{ "text": "Working." }, { "touch": "begun" }, "hang"]);
     sealed.write_script(&first_then(waiting, json!([{ "claim": "DONE" }])), &json!({}));
-    let mut running = sealed.start_ralph(&["run", "-p", "base"]);
+    let running = sealed.start_ralph(&["run", "-p", "base"]);
     sealed.wait_for("begun");
-    running.send_signal(Signal::INT);
-    running.wait_for("shutting down");
-    running.send_signal(Signal::INT);
-    let end = running.wait_for_end().expect_code(130);
+    let end = running.stop_at_once().expect_code(130);
     check_summary(&sealed, &end, ["1 0 0", "interrupted", "130", "interrupted"]);
     let before = files(&sealed);
     let log = logged(&sealed);
@@ -444,7 +419,7 @@ fn lines_are_there_while_the_agent_still_works() {
 fn a_flood_leaves_room_for_the_footer() {
     let sealed = sealed();
     let deeds =
-        json!([{ "flood": { "bytes": 20_000_000, "shape": "events" } }, { "claim": "DONE" }]);
+        json!([{ "flood": { "bytes": 8_000_000, "shape": "events" } }, { "claim": "DONE" }]);
     sealed.write_script(&always(deeds), &json!({}));
     run(&sealed, &["--quiet"]).expect_code(0);
     let log = logged(&sealed);

@@ -47,12 +47,9 @@ fn the_first_signal_lets_the_agent_finish() {
 fn the_second_signal_ends_the_tree() {
     let sealed = sealed();
     sealed.write_script(&first_then(stubborn(), json!([{ "claim": "DONE" }])), &json!({}));
-    let mut running = sealed.start_ralph(&["run", "-p", "base"]);
+    let running = sealed.start_ralph(&["run", "-p", "base"]);
     sealed.wait_for("begun");
-    running.send_signal(Signal::INT);
-    running.wait_for("shutting down");
-    running.send_signal(Signal::INT);
-    running.wait_for_end().expect_code(130);
+    running.stop_at_once().expect_code(130);
     assert_eq!(sealed.survivors(), [""; 0]);
     sealed.run_ralph(&["resume"]).expect_code(0);
 }
@@ -78,12 +75,9 @@ fn a_gate_that_is_interrupted_is_run_again() {
     let sealed = sealed();
     let gate = json!({ "command": "touch begun; test -f continue || sleep 50" });
     sealed.write_script(&always(json!([{ "claim": "DONE" }])), &json!({ "guardrails": [gate] }));
-    let mut running = sealed.start_ralph(&["run", "-p", "base"]);
+    let running = sealed.start_ralph(&["run", "-p", "base"]);
     sealed.wait_for("begun");
-    running.send_signal(Signal::INT);
-    running.wait_for("shutting down");
-    running.send_signal(Signal::INT);
-    running.wait_for_end().expect_code(130);
+    running.stop_at_once().expect_code(130);
     assert_eq!(sealed.survivors(), [""; 0]);
     sealed.write_file("continue", "");
     sealed.run_ralph(&["resume"]).expect_code(0);

@@ -32,17 +32,23 @@ fn check(sealed: &Sealed, expect: &Expect) {
     expect.assert_eq(&shown);
 }
 
+/// Returns a repository whose first commit is new.
+fn new_repository() -> Sealed {
+    let sealed = repository();
+    sealed.run_git(&["commit", "--quiet", "--amend", "--no-edit", "--reset-author"]);
+    sealed
+}
+
 #[test]
 fn a_plan_is_shown_before_the_first_run() {
-    let sealed = repository();
+    let sealed = new_repository();
     assert_eq!(status(&sealed), "No run yet in this directory.\n");
     assert_eq!(
         facts(&sealed),
         json!({ "run": null, "plan": null, "lastCommits": null, "proposals": 0 })
     );
     sealed.write_file(PLAN, ITEMS);
-    sealed.run_git(&["add", "-A"]);
-    sealed.run_git(&["commit", "-qm", "Plan \u{1b}[31mthe\u{1b}[0m parser\n\nIn short."]);
+    sealed.commit_all("Plan \u{1b}[31mthe\u{1b}[0m parser\n\nIn short.");
     check(
         &sealed,
         &expect![[r"
@@ -93,7 +99,7 @@ fn plan_is_shown_with_the_last_run() {
 
 #[test]
 fn a_run_that_makes_a_plan_shows_it() {
-    let sealed = repository();
+    let sealed = new_repository();
     let deeds = json!([
         { "write": { "path": PLAN, "text": ITEMS } },
         { "run": { "command": "git add -A && git commit -qm 'Plan the parser'" } },
@@ -101,8 +107,7 @@ fn a_run_that_makes_a_plan_shows_it() {
     ]);
     sealed.write_script(&always(deeds), &json!({}));
     sealed.write_file("specs/parser.md", "# The parser\n\nIt reads headers and bodies.\n");
-    sealed.run_git(&["add", "-A"]);
-    sealed.run_git(&["commit", "-qm", "Specify the parser"]);
+    sealed.commit_all("Specify the parser");
     sealed.run_ralph(&["plan"]).expect_code(0);
     let shown = status(&sealed);
     assert!(shown.contains("\n\nPlan       1 of 3 items done ("), "{shown}");

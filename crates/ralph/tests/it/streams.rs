@@ -6,6 +6,7 @@ use std::fs::{self, File};
 use std::io::{Read as _, Write as _};
 use std::process::Stdio;
 
+use ralph_testkit::effort;
 use ralph_testkit::sealed::{Finished, Sealed, wait_until};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use serde_json::{Value, json};
@@ -69,7 +70,9 @@ fn check(agent: &str, name: &str, stream: &[u8], class: &str, code: i32) -> (Fin
 #[test]
 fn malformed_claude_stream_is_read_as_far_as_possible() {
     let lines = |lines: &[&str]| (lines.join("\n") + "\n").into_bytes();
-    let unknown = "{\"type\":\"novelty\",\"payload\":{\"a\":[1,2,3]}}\n".repeat(100_000);
+    let many = effort::choose_count(100_000, 2_000);
+    let unknown = "{\"type\":\"novelty\",\"payload\":{\"a\":[1,2,3]}}\n".repeat(many);
+    let many = many as u64;
     let with = |before: &[u8], after: &[u8]| {
         [before, lines(&[INIT, SAID, RESULT]).as_slice(), after].concat()
     };
@@ -78,8 +81,8 @@ fn malformed_claude_stream_is_read_as_far_as_possible() {
     let rows: [(&str, Vec<u8>, &str, i32, u64); 13] = [
         ("empty", Vec::new(), "malformed", 4, 0),
         ("garbage", b"\x01\x02<html>\nno JSON at all\n\x1b[2J\n".to_vec(), "malformed", 4, 3),
-        ("only unknown lines", unknown.clone().into_bytes(), "malformed", 4, 100_000),
-        ("unknown lines before", with(unknown.as_bytes(), b""), "null", 0, 100_000),
+        ("only unknown lines", unknown.clone().into_bytes(), "malformed", 4, many),
+        ("unknown lines before", with(unknown.as_bytes(), b""), "null", 0, many),
         ("not UTF-8", with(b"\xff\xfe\x80\n\xc3\n", b""), "null", 0, 2),
         ("NUL between lines", with(b"\0\0\0\n", b"\0\n"), "null", 0, 2),
         ("NUL in a string", lines(&[INIT, &nul, RESULT]), "null", 0, 1),
@@ -154,9 +157,11 @@ fn escape_sequences_do_nothing_to_the_terminal() {
 
 #[test]
 fn stderr_flood_loses_no_stdout_line() {
-    let script = "yes 'noise on stderr \\033[2J' | head -n 200000 >&2 &\ncat ../stream; wait";
+    let lines = effort::choose_count(200_000, 20_000);
+    let script =
+        format!("yes 'noise on stderr \\033[2J' | head -n {lines} >&2 &\ncat ../stream; wait");
     let stream = [INIT, SAID, RESULT].join("\n");
-    let sealed = with_agent("claude", script, stream.as_bytes());
+    let sealed = with_agent("claude", &script, stream.as_bytes());
     run(&sealed, &[]).expect_code(0);
     assert!(raw(&sealed) == stream.as_bytes());
     assert_eq!(reply(&sealed)["unparsed"], 0);
@@ -175,15 +180,16 @@ fn noted_memory(sealed: &Sealed) -> u64 {
 
 #[test]
 fn a_line_beyond_the_limit_is_kept_and_shown_as_such() {
+    let size = effort::choose_count(64 << 20, 24 << 20);
     let script =
-        format!("head -c 67108864 /dev/zero | tr '\\0' x; echo; cat ../stream; {NOTE_MEMORY}");
+        format!("head -c {size} /dev/zero | tr '\\0' x; echo; cat ../stream; {NOTE_MEMORY}");
     let sealed = with_agent("claude", &script, [INIT, SAID, RESULT].join("\n").as_bytes());
     let end = run(&sealed, &[]).expect_code(0);
-    assert!(end.stderr.contains("a line of 67108864 bytes"), "{}", end.stderr);
+    assert!(end.stderr.contains(&format!("a line of {size} bytes")), "{}", end.stderr);
     let reply = reply(&sealed);
     assert_eq!((&reply["unparsed"], &reply["failure"]), (&json!(1), &Value::Null));
     let raw = raw(&sealed);
-    assert_eq!(raw.iter().take_while(|&&byte| byte == b'x').count(), 64 << 20);
+    assert_eq!(raw.iter().take_while(|&&byte| byte == b'x').count(), size);
     // A line may need its limit twice while the buffer grows.
     assert!(noted_memory(&sealed) < 64, "{} MiB", noted_memory(&sealed));
 }

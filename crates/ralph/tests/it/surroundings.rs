@@ -68,8 +68,7 @@ fn another_agent_may_write_commit_messages() {
     });
     sealed.write_script(&always(work), &settings);
     sealed.write_file(".gitignore", "/.ralph/\n");
-    sealed.run_git(&["add", "-A"]);
-    sealed.run_git(&["commit", "-qm", "Settings"]);
+    sealed.commit_all("Settings");
     run(&sealed, &[]).expect_code(0);
     assert_eq!(sealed.subjects()[0], "Written by the scribe");
 }

@@ -137,8 +137,7 @@ fn project() -> Sealed {
     };
     let plan = json!({ "project": "p", "tasks": [task("parser"), task("printer")] });
     sealed.write_file("plan.json", &format!("{plan:#}\n"));
-    sealed.run_git(&["add", "-A"]);
-    sealed.run_git(&["commit", "-qm", "Settings"]);
+    sealed.commit_all("Settings");
     sealed
 }
 
@@ -356,8 +355,7 @@ fn plan_progress_is_shown_during_a_run() {
     sealed.write_script(&calls, &json!({ "workflow": "specs" }));
     sealed.write_file("specs/items.md", "# Items\n");
     sealed.write_file(file, &plan(0));
-    sealed.run_git(&["add", "-A"]);
-    sealed.run_git(&["commit", "-qm", "Plan"]);
+    sealed.commit_all("Plan");
     let Some(tmux) = Tmux::start(&sealed) else { return };
     tmux.ralph("build --tui 2");
     tmux.shows("Waiting.");

@@ -32,6 +32,11 @@ use ralph_model::worktree::{Checkpoint, CommitId, TreeDiff, TreeId};
 use super::*;
 use crate::process::{ProcessLimits, Spawn, StdinSource, Watch, capture_output};
 
+/// Whether tests repeat less of what is random or long, as in `./check`.
+fn is_quick() -> bool {
+    std::env::var_os("RALPH_TEST_QUICK").is_some()
+}
+
 /// A repository on the branch `main`, and a directory for a run.
 struct World {
     directory: tempfile::TempDir,

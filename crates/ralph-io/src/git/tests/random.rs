@@ -4,7 +4,9 @@
 use super::*;
 
 /// Each takes about a fifth of a second; hundreds were run while this was written.
-const WORLDS: u64 = 10;
+fn worlds(first: u64) -> std::ops::Range<u64> {
+    first..first + if is_quick() { 3 } else { 10 }
+}
 
 const PATHS: [&str; 12] = [
     "a.txt",
@@ -191,7 +193,7 @@ impl Aftermath {
 
 #[test]
 fn no_agent_makes_a_rollback_lose_anything() {
-    for seed in 0..WORLDS {
+    for seed in worlds(0) {
         let mut after = Aftermath::new(seed);
         let back = after.git.roll_back(&mark(3), &after.checkpoint);
         back.unwrap_or_else(|error| unreachable!("{seed}: {error}"));
@@ -202,7 +204,7 @@ fn no_agent_makes_a_rollback_lose_anything() {
 
 #[test]
 fn no_agent_makes_a_failure_branch_lose_anything() {
-    for seed in 100..100 + WORLDS {
+    for seed in worlds(100) {
         let mut after = Aftermath::new(seed);
         let seen =
             after.git.observe(&after.checkpoint, &[]).expect("observed").expect("a repository");
@@ -226,7 +228,7 @@ fn no_agent_makes_a_failure_branch_lose_anything() {
 
 #[test]
 fn no_agent_makes_a_restored_history_lose_anything() {
-    for seed in 200..200 + WORLDS {
+    for seed in worlds(200) {
         let mut after = Aftermath::new(seed);
         let kept = after.git.reset_history(&mark(3), &after.checkpoint);
         let kept = kept.unwrap_or_else(|error| unreachable!("{seed}: {error}"));
@@ -243,7 +245,7 @@ fn no_agent_makes_a_restored_history_lose_anything() {
 
 #[test]
 fn a_shared_shell_reports_the_same_as_separate_commands_for_every_agent() {
-    for seed in 300..300 + WORLDS {
+    for seed in worlds(300) {
         let Aftermath { world, checkpoint, .. } = Aftermath::new(seed);
         let mut git = world.open();
         let apart = git.observe(&checkpoint, &[]).map(|seen| seen.expect("a repository"));

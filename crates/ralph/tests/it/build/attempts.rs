@@ -242,6 +242,7 @@ fn blocked_status_counts_the_second_time() {
     build(&sealed, &[]).expect_code(1);
     assert_statuses(&sealed, &[("a", "failed"), ("b", "done")]);
     assert_eq!(sealed.prompts().len(), 3);
+    assert!(sealed.prompts()[1].contains("it needs an API key (there is none)"));
     let notes = list(&sealed)["tasks"][0]["notes"].to_string();
     assert!(notes.contains("blocked: needs an API key (there is none)"), "{notes}");
 }

@@ -1,10 +1,16 @@
 //! What checks the work: gates of the list, agents as gates, protected paths, the baseline.
 
+use ralph_testkit::sealed::Sealed;
 use serde_json::{Value, json};
 
-use super::{assert_clean, assert_statuses, build, commit_all, handoff, made, project, settings};
-use super::{task, worker, writes};
+use super::{assert_clean, assert_statuses, build, commit_all, handoff, made, plan, project};
+use super::{settings, task, worker, writes};
 use crate::repository;
+
+/// Writes a list of one task.
+fn write_list(sealed: &Sealed) {
+    sealed.write_file("plan.json", &plan(&[task("a", &[])]).to_string());
+}
 
 #[test]
 fn verify_commands_of_the_list_are_gates() {
@@ -39,17 +45,6 @@ fn a_baseline_that_is_required_stops_a_broken_project() {
     assert_eq!(sealed.prompts().len(), 0, "no agent is called");
     assert_statuses(&sealed, &[("a", "pending")]);
     assert_clean(&sealed);
-}
-
-#[test]
-fn a_test_run_without_tests_does_not_pass() {
-    let with = settings(json!({
-        "gates": [{ "kind": "test", "command": "echo 'running 0 tests'" }],
-        "tasks": { "maxAttempts": 1 }
-    }));
-    let sealed = project(&[task("a", &[])], &worker(), &with);
-    build(&sealed, &[]).expect_code(1).expect_stderr("no test ran");
-    assert_statuses(&sealed, &[("a", "failed")]);
 }
 
 /// Settings with agents as gates, whose scenario sees `RALPH_ROLE` as `review`.
@@ -115,24 +110,6 @@ fn protected_paths_are_refused_also_when_they_were_changed_before() {
 }
 
 #[test]
-fn the_settings_are_always_protected() {
-    let calls = json!([
-        { "when": { "iteration": 1 }, "do": [
-            { "run": { "command": "cp .ralph/settings.json ../old && echo '{}' > .ralph/settings.json" } },
-            handoff("Eased it.")
-        ] },
-        { "do": [
-            { "run": { "command": "cp ../old .ralph/settings.json; echo > a.txt" } }, handoff("Did it.")
-        ] }
-    ]);
-    let sealed = project(&[task("a", &[])], &calls, &settings(json!({})));
-    let before = sealed.read_file(".ralph/settings.json");
-    build(&sealed, &[]).expect_code(0);
-    assert_eq!(sealed.prompts().len(), 2);
-    assert_eq!(sealed.read_file(".ralph/settings.json"), before);
-}
-
-#[test]
 fn task_that_names_a_protected_path_may_change_it() {
     let mut speaks = task("a", &[]);
     speaks["description"] = json!("Rewrite tests/check.sh.");
@@ -144,19 +121,19 @@ fn task_that_names_a_protected_path_may_change_it() {
     assert_eq!(sealed.prompts().len(), 1);
 }
 
-#[test]
-fn long_task_is_warned_about_once() {
+/// A task whose attempts take a while, with a gate and limits for the whole task.
+fn slow_task(gate: &str, limits: Value) -> Sealed {
     let calls = json!([{ "do": [
         { "append": { "path": "a.txt", "text": "x\n" } }, { "sleep": 0.02 }, handoff("Tried.")
     ] }]);
-    let sealed = project(
-        &[task("a", &[])],
-        &calls,
-        &settings(json!({
-            "guardrails": [{ "command": "test $(wc -l < a.txt) -ge 3" }],
-            "timeouts": { "global": { "soft": "1ms", "hard": "1h" } }
-        })),
-    );
+    let with = json!({ "guardrails": [{ "command": gate }], "timeouts": { "global": limits } });
+    project(&[task("a", &[])], &calls, &settings(with))
+}
+
+#[test]
+fn long_task_is_warned_about_once() {
+    let limits = json!({ "soft": "1ms", "hard": "1h" });
+    let sealed = slow_task("test $(wc -l < a.txt) -ge 3", limits);
     build(&sealed, &[]).expect_code(0);
     let warned = sealed.find_events("warned");
     let is_warning = |event: &&Value| event["text"].to_string().contains("task a has taken longer");
@@ -165,17 +142,7 @@ fn long_task_is_warned_about_once() {
 
 #[test]
 fn task_beyond_its_time_limit_is_abandoned() {
-    let calls = json!([{ "do": [
-        { "append": { "path": "a.txt", "text": "x\n" } }, { "sleep": 0.02 }, handoff("Tried.")
-    ] }]);
-    let sealed = project(
-        &[task("a", &[])],
-        &calls,
-        &settings(json!({
-            "guardrails": [{ "command": "false" }],
-            "timeouts": { "global": { "soft": "1ms", "hard": "2ms" } }
-        })),
-    );
+    let sealed = slow_task("false", json!({ "soft": "1ms", "hard": "2ms" }));
     build(&sealed, &[]).expect_code(1);
     assert_eq!(sealed.prompts().len(), 1);
     assert_statuses(&sealed, &[("a", "failed")]);
@@ -198,10 +165,7 @@ fn gate_may_run_installed_packages() {
             let commands = [".venv/bin/python -c 'test -f a.txt'", "node_modules/.bin/jest"];
             let gates = commands.map(|command| json!({ "command": command }));
             sealed.write_script(&calls, &settings(json!({ "guardrails": gates })));
-            sealed.write_file(
-                "plan.json",
-                &json!({ "project": "p", "tasks": [task("a", &[])] }).to_string(),
-            );
+            write_list(&sealed);
             sealed.write_file(".gitignore", ".venv\nnode_modules\n");
             sealed.write_file("node_modules/jest/jest.sh", "#!/bin/sh\ntest -f a.txt\n");
             let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
@@ -232,8 +196,7 @@ fn existing_links_are_not_refused() {
         &worker(),
         &settings(json!({ "guardrails": [{ "command": "local/check" }] })),
     );
-    sealed
-        .write_file("plan.json", &json!({ "project": "p", "tasks": [task("a", &[])] }).to_string());
+    write_list(&sealed);
     sealed.write_file(".gitignore", "/local/\n");
     std::fs::create_dir(sealed.project_dir().join("local")).expect("made");
     symlink("/bin/true", sealed.project_dir().join("local/check")).expect("a link");
@@ -257,8 +220,7 @@ fn test_file_of_a_runner_is_not_a_protected_script() {
     ] }]);
     let with = settings(json!({ "guardrails": [{ "command": "node --test a.test.js" }] }));
     sealed.write_script(&calls, &with);
-    sealed
-        .write_file("plan.json", &json!({ "project": "p", "tasks": [task("a", &[])] }).to_string());
+    write_list(&sealed);
     sealed.write_file("a.test.js", "old\n");
     commit_all(&sealed);
     build(&sealed, &[]).expect_code(0);
@@ -278,10 +240,7 @@ fn the_settings_lift_the_protection_of_a_script() {
         });
         let sealed = repository();
         sealed.write_script(&calls, &super::settings(settings));
-        sealed.write_file(
-            "plan.json",
-            &json!({ "project": "p", "tasks": [task("a", &[])] }).to_string(),
-        );
+        write_list(&sealed);
         sealed.write_file("ci/check.sh", "exit 1\n");
         commit_all(&sealed);
         sealed

@@ -1,4 +1,5 @@
-//! Agents that change the repository in ways that only ralph may.
+//! Agents that change the repository in ways that only ralph may. Not here: commits, rewritten
+//! histories, hooks and configuration that `cheats::history` tries.
 
 use serde_json::json;
 
@@ -17,14 +18,11 @@ fn committing(command: &str) -> serde_json::Value {
 #[test]
 fn agent_commits_are_undone_and_reported() {
     for (command, output_text) in [
-        ("git add a.txt; git commit -qm mine", "the agent made a commit"),
         (
             "git add a.txt; git commit -qm mine; git commit -q --allow-empty -m two",
             "the agent made 2 commits",
         ),
-        ("git commit -q --amend -m forged", "rewrote the history"),
         ("git checkout -q -b elsewhere", "rewrote the history or switched the branch"),
-        ("git reset -q --soft HEAD~1", "rewrote the history"),
     ] {
         let tasks = [task("a", &[]), task("b", &[])];
         let sealed = project(&tasks, &committing(command), &settings(json!({})));
@@ -61,17 +59,7 @@ fn runtime_files_that_an_agent_stages_are_not_committed() {
 
 #[test]
 fn git_dir_files_are_restored_before_git_executes_them() {
-    let mark = "touch \"$(git rev-parse --show-toplevel)/../injected-ran\"";
-    let hook = format!(
-        "printf '#!/bin/sh\\n%s\\n' '{mark}' > .git/hooks/pre-commit; chmod +x .git/hooks/pre-commit"
-    );
     for (deed, path) in [
-        (hook.as_str(), ".git/hooks/pre-commit"),
-        ("git config core.fsmonitor 'touch ../injected-ran'", ".git/config"),
-        (
-            "git config core.hooksPath evil; mkdir evil; printf '#!/bin/sh\\ntouch ../injected-ran\\n' > evil/pre-commit; chmod +x evil/pre-commit",
-            ".git/config",
-        ),
         ("rm -rf .git/hooks; ln -s ../../bin .git/hooks", ".git/hooks"),
         ("echo ../../elsewhere > .git/commondir", ".git/commondir"),
         (
@@ -87,7 +75,7 @@ fn git_dir_files_are_restored_before_git_executes_them() {
     ] {
         let calls = json!([
             { "when": { "promptContains": "belong to git itself" }, "do": [
-                { "run": { "command": "rm -rf evil; echo x > $RALPH_TASK.txt" } }, handoff("Did it.")
+                { "run": { "command": "echo x > $RALPH_TASK.txt" } }, handoff("Did it.")
             ] },
             { "do": [{ "run": { "command": format!("echo x > a.txt; {deed}") } }, handoff("Did it.")] }
         ]);

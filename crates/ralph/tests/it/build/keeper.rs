@@ -4,7 +4,7 @@
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use ralph_testkit::sealed::Sealed;
+use ralph_testkit::sealed::{Sealed, merge_into};
 
 use super::{assert_clean, build, commit_all};
 use crate::repository;
@@ -26,9 +26,7 @@ pub(super) fn story(id: &str) -> Value {
 pub(super) fn project(ids: &[&str], calls: &Value, settings: Value) -> Sealed {
     let sealed = repository();
     let mut all = json!({ "tasks": { "keeper": "agent" } });
-    if let (Some(all), Some(further)) = (all.as_object_mut(), settings.as_object()) {
-        all.extend(further.clone());
-    }
+    merge_into(&mut all, &settings);
     sealed.write_script(calls, &all);
     let stories: Vec<Value> = ids.iter().map(|id| story(id)).collect();
     let list = json!({
@@ -292,26 +290,6 @@ fn reviewer_without_verdict_is_asked_a_limited_number_of_times() {
 }
 
 #[test]
-fn a_fix_goes_back_to_review_and_nowhere_else() {
-    let cheat = "echo fixed >> US-1.txt; set_in US-1 reviewStatus '\"approved\"'; \
-        set_in US-1 passes true; set_in US-1 reviewCount 2; git commit -qam 'fix: [US-1]'";
-    let calls = json!([
-        once(does("review", ASK_FOR_CHANGES)),
-        does("review", APPROVE),
-        once(does("fix", cheat)),
-        does("fix", FIX),
-        does("implement", IMPLEMENT),
-    ]);
-    let sealed = project(&["US-1"], &calls, json!({}));
-    build(&sealed, &["3"]).expect_code(1);
-    assert_standing(&sealed, &[("US-1", false, "changes_requested", 1)]);
-    assert_eq!(stories(&sealed)[0]["reviewFeedback"], "Fix the file");
-    sealed.run_ralph(&["resume", "-m", "9"]).expect_code(0);
-    assert_standing(&sealed, &[("US-1", true, "approved", 2)]);
-    assert_clean(&sealed);
-}
-
-#[test]
 fn the_cap_ends_reviews_that_the_agent_keeps() {
     let again = ASK_FOR_CHANGES.replace(
         "reviewCount 1",
@@ -541,19 +519,6 @@ fn stop_before_landing_keeps_the_list_change() {
     assert_standing(&sealed, &DONE);
     assert_eq!(sealed.prompts().len(), 2, "no call is repeated");
     assert_clean(&sealed);
-}
-
-#[test]
-fn contradictory_list_is_reverted_story_by_story() {
-    let half = format!("set_in US-2 reviewStatus '\"approved\"'; {IMPLEMENT}");
-    let calls = json!([
-        once(does("implement", &half)),
-        does("implement", IMPLEMENT),
-        does("review", APPROVE)
-    ]);
-    let sealed = project(&["US-1", "US-2"], &calls, json!({}));
-    build(&sealed, &["1"]).expect_code(1);
-    assert_standing(&sealed, &[("US-1", false, "needs_review", 0), ("US-2", false, "null", 0)]);
 }
 
 #[test]

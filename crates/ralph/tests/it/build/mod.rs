@@ -19,7 +19,7 @@ mod whole;
 
 use serde_json::{Value, json};
 
-use ralph_testkit::sealed::{Finished, Sealed};
+use ralph_testkit::sealed::{Finished, Sealed, merge_into};
 
 use crate::repository;
 
@@ -58,9 +58,7 @@ fn handoff(summary: &str) -> Value {
 /// Settings without review, merged with others.
 fn settings(further: Value) -> Value {
     let mut settings = json!({ "review": { "enabled": false } });
-    if let (Some(settings), Some(further)) = (settings.as_object_mut(), further.as_object()) {
-        settings.extend(further.clone());
-    }
+    merge_into(&mut settings, &further);
     settings
 }
 
@@ -74,8 +72,7 @@ fn project(tasks: &[Value], calls: &Value, settings: &Value) -> Sealed {
 }
 
 fn commit_all(sealed: &Sealed) {
-    sealed.run_git(&["add", "-A"]);
-    sealed.run_git(&["commit", "-qm", "Settings"]);
+    sealed.commit_all("Settings");
 }
 
 fn build(sealed: &Sealed, words: &[&str]) -> Finished {

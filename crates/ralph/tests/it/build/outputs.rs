@@ -1,5 +1,6 @@
 //! Which part of a long output reaches the next attempt, the records, the report and the screen.
 
+use ralph_testkit::sealed::merge_into;
 use serde_json::{Value, json};
 
 use super::{build, commit_all, failure_branches, project, settings, task, worker};
@@ -52,9 +53,7 @@ fn check_gate(set_up: impl FnOnce() -> ralph_testkit::sealed::Sealed) {
 
 fn twice(further: &Value) -> Value {
     let mut settings = settings(json!({ "tasks": { "maxAttempts": 2 }, "baseline": "off" }));
-    if let (Some(settings), Some(further)) = (settings.as_object_mut(), further.as_object()) {
-        settings.extend(further.clone());
-    }
+    merge_into(&mut settings, further);
     settings
 }
 

@@ -2,7 +2,6 @@
 //! done it, and it counts.
 
 use ralph_testkit::sealed::{Sealed, wait_until};
-use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use super::own_commits::{Cut, cut_off};
@@ -65,12 +64,9 @@ fn edits_after_the_answer_do_not_count_as_done() {
     sealed.write_file(".gitignore", "/waits\n");
     sealed.write_file("plan.json", &format!("{:#}\n", plan(&[task("a", &[]), task("b", &[])])));
     commit_all(&sealed);
-    let mut running = sealed.start_ralph(&["build"]);
+    let running = sealed.start_ralph(&["build"]);
     wait_until("the gate is at work", || sealed.project_dir().join("waits").exists());
-    running.send_signal(Signal::INT);
-    running.wait_for("shutting down");
-    running.send_signal(Signal::INT);
-    running.wait_for_end();
+    running.stop_at_once();
     edit(&sealed, |tasks| {
         tasks[0]["description"] = json!(BETTER);
         tasks[1]["description"] = json!("Make b another way.");

@@ -60,6 +60,7 @@ fn companion_files_join_the_prompt_and_the_log_is_kept() {
     let prompts = sealed.prompts();
     for prompt in &prompts {
         assert!(prompt.contains("Read `ralph/prd.md` before you begin."), "{prompt}");
+        assert!(!prompt.contains("# Pages"), "{prompt}");
         assert!(prompt.contains("## Project instructions\nUse tabs for US-1.\n"), "{prompt}");
         assert!(prompt.contains("## Codebase patterns\n- Dates are UTC\n"), "{prompt}");
     }

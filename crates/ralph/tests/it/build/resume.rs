@@ -115,12 +115,9 @@ fn changes_while_stopped_pass_the_gates_too() {
         let further = json!({ "baseline": "off", "guardrails": guardrails });
         sealed.write_script(&calls, &settings(further));
         commit_all(&sealed);
-        let mut running = sealed.start_ralph(&["build"]);
+        let running = sealed.start_ralph(&["build"]);
         wait_until("the second gate runs", || root.join("waits").exists());
-        running.send_signal(Signal::INT);
-        running.wait_for("shutting down");
-        running.send_signal(Signal::INT);
-        running.wait_for_end();
+        running.stop_at_once();
         if let Some(text) = edit {
             sealed.write_file("a.txt", text);
         }
@@ -179,12 +176,9 @@ fn protected_changes_after_the_end_are_reported_before_an_agent_call() {
         sealed.write_script(&calls, &gates("10m"));
         sealed.write_file("plan.json", &format!("{:#}\n", plan(&[task("a", &[])])));
         commit_all(&sealed);
-        let mut running = sealed.start_ralph(&["build"]);
+        let running = sealed.start_ralph(&["build"]);
         wait_until("an agent is at work", || root.join("waits").exists());
-        running.send_signal(Signal::INT);
-        running.wait_for("shutting down");
-        running.send_signal(Signal::INT);
-        running.wait_for_end();
+        running.stop_at_once();
         let (before, asked) = (sealed.read_file(".ralph/settings.json"), sealed.prompts().len());
         std::fs::write(root.join("go"), "").expect("written");
 
@@ -220,12 +214,9 @@ fn git_dir_tampering_before_the_end_is_reported_after_resume() {
     sealed.write_script(&calls, &settings(json!({ "baseline": "off" })));
     sealed.write_file("plan.json", &format!("{:#}\n", plan(&[task("a", &[])])));
     commit_all(&sealed);
-    let mut running = sealed.start_ralph(&["build"]);
+    let running = sealed.start_ralph(&["build"]);
     wait_until("the agent has changed it", || waits.exists());
-    running.send_signal(Signal::INT);
-    running.wait_for("shutting down");
-    running.send_signal(Signal::INT);
-    running.wait_for_end();
+    running.stop_at_once();
     assert!(!sealed.read_file(".git/config").contains("mine"), "it was restored");
     sealed.run_ralph(&["resume"]).expect_code(0);
     let prompts = sealed.prompts();
@@ -244,12 +235,9 @@ fn new_protected_files_are_reported_too() {
     sealed.write_file(".gitignore", "/waits\n");
     sealed.write_file("plan.json", &format!("{:#}\n", plan(&[task("a", &[])])));
     commit_all(&sealed);
-    let mut running = sealed.start_ralph(&["build"]);
+    let running = sealed.start_ralph(&["build"]);
     sealed.wait_for("waits");
-    running.send_signal(Signal::INT);
-    running.wait_for("shutting down");
-    running.send_signal(Signal::INT);
-    running.wait_for_end();
+    running.stop_at_once();
     sealed.write_file("tests/new.txt", "by hand\n");
     let asked = sealed.prompts().len();
     let refused = sealed.run_ralph(&["resume"]).expect_code(2);
@@ -275,12 +263,9 @@ fn run_stopped_after_its_commit_remembers_it() {
     std::fs::write(&hook, "#!/bin/sh\ntest -e waits || { touch waits; sleep 60; }\n")
         .expect("written");
     std::fs::set_permissions(&hook, std::fs::Permissions::from_mode(0o755)).expect("set");
-    let mut running = sealed.start_ralph(&["build"]);
+    let running = sealed.start_ralph(&["build"]);
     wait_until("the hook is at work", || sealed.project_dir().join("waits").exists());
-    running.send_signal(Signal::INT);
-    running.wait_for("shutting down");
-    running.send_signal(Signal::INT);
-    running.wait_for_end();
+    running.stop_at_once();
     assert_statuses(&sealed, &[("a", "done"), ("b", "pending")]);
     let first = sealed.run_git(&["rev-parse", "HEAD"]);
     let ran = sealed.run_ralph(&["resume"]).expect_code(0);

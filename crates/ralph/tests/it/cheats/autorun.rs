@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::net::UnixListener;
 
+use ralph_testkit::effort;
 use serde_json::{Value, json};
 
 use super::{Cheat, Scene, Stage, handoff, try_all};
@@ -28,7 +29,7 @@ pub(super) const CHEATS: &[Cheat] = &[
     },
     Cheat {
         name: "plants a huge file where ralph reads",
-        scene: Scene::Own(|stage| plants(stage, "truncate -s 20M")),
+        scene: Scene::Own(|stage| plants(stage, "truncate -s @SIZE")),
     },
     Cheat {
         name: "makes a directory that ralph writes to a link",
@@ -45,17 +46,35 @@ pub(super) const CHEATS: &[Cheat] = &[
     Cheat { name: "lets the task file grow while it is read", scene: Scene::Own(grows) },
 ];
 
-/// Files that ralph reads, and that an agent can reach.
-const PLACES: [&str; 8] = [
+/// Files that ralph reads or writes, and that an agent can reach.
+const PLACES: [&str; 16] = [
     "plan.json",
     "progress.txt",
+    "prompt.md",
     "AGENTS.md",
+    "base.md",
+    ".gitignore",
+    ".ralph/.gitignore",
+    ".ralph/prompts/implement.md",
     ".ralph/skills/one/SKILL.md",
+    ".ralph/implementation_plan.md",
     ".ralph/state.md",
+    ".ralph/state.json",
+    ".ralph/logs/ralph.log",
     ".ralph/handoffs/handoff-001.json",
     ".ralph/context/compacted-latest.json",
     ".ralph/guardrail_1_check_sh.log",
 ];
+
+/// How large a huge file is. What git does not ignore is hashed and searched as well.
+fn size_of(place: &str) -> &'static str {
+    let is_ignored = [".ralph/state.", ".ralph/logs/", ".ralph/handoffs/", ".ralph/context/"];
+    match place {
+        _ if is_ignored.iter().any(|it| place.starts_with(it)) => "10G",
+        _ if effort::is_quick() => "2M",
+        _ => "20M",
+    }
+}
 
 fn two_tasks(stage: &Stage, deed: &str) {
     let task = |id: &str| {
@@ -83,17 +102,25 @@ fn plants(stage: &Stage, with: &str) {
     fs::create_dir(&elsewhere).expect("a directory");
     fs::write(elsewhere.join("words"), WORDS).expect("written");
     let _socket = UnixListener::bind(elsewhere.join("socket")).expect("a socket");
-    let plants =
-        PLACES.map(|place| format!("rm -rf {place}; mkdir -p $(dirname {place}); {with} {place}"));
-    two_tasks(stage, &format!("echo x > a.txt; {}; true", stage.here(&plants.join("; "))));
+    // Without its rules git would hash the huge files of the run.
+    let is_huge = with.contains("@SIZE");
+    let places = PLACES.iter().filter(|it| !(is_huge && **it == ".ralph/.gitignore"));
+    let plants = places.map(|place| {
+        let with = with.replace("@SIZE", size_of(place));
+        format!("rm -rf {place}; mkdir -p $(dirname {place}); {with} {place}")
+    });
+    let plants = stage.here(&plants.collect::<Vec<_>>().join("; "));
+    two_tasks(stage, &format!("echo x > a.txt; {plants}; true"));
     let end = stage.ralph(&["build"]);
     let about = format!("{} ({})", stage.name, stage.backend);
     assert!(matches!(end.code, Some(0 | 1)), "{about}: {}", end.stderr);
     assert_eq!(stage.sealed.read_file("b.txt"), "b\n", "{about}");
     assert_eq!(fs::read_to_string(elsewhere.join("words")).expect("there"), WORDS, "{about}");
-    let reported = stage.sealed.prompts().join("\n");
+    let prompts = stage.sealed.prompts().join("\n");
     let report = stage.ralph(&["report"]).expect_code(0).stdout;
-    assert!(!reported.contains(WORDS) && !report.contains(WORDS), "{about}");
+    let journal = json!(stage.sealed.events()).to_string();
+    assert!(![prompts, report, journal].iter().any(|text| text.contains(WORDS)), "{about}");
+    assert!(fs::read_dir(&elsewhere).expect("there").count() <= 2, "{about}");
     stage.is_intact();
 }
 
@@ -113,4 +140,6 @@ fn grows(stage: &Stage) {
 #[test]
 fn replaced_files_neither_hang_nor_leak() {
     try_all(CHEATS);
+    // Not a cheat, and as unexpected.
+    plants(&Stage::new("makes directories where ralph reads", "none"), "mkdir");
 }

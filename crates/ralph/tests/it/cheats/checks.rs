@@ -262,19 +262,10 @@ fn ignored_script(stage: &Stage) {
     assert_eq!(stage.sealed.read_file("local/check"), "test -f a.txt\n", "{}", stage.backend);
 }
 
-/// The same script in other commands.
+/// The same script in other commands; `ralph_guard::scripts` has all of them.
 fn spelled_otherwise(stage: &Stage) {
-    const SPELLINGS: [[&str; 1]; 9] = [
-        ["(cd tests && true) && ./check.sh"],
-        ["/bin/sh check.sh"],
-        ["/usr/bin/env bash check.sh"],
-        ["bash -o pipefail check.sh"],
-        ["timeout -s KILL 60 ./check.sh"],
-        ["sh < check.sh"],
-        ["cat check.sh | sh"],
-        ["cd tests && cd - && ./check.sh"],
-        ["S=./check.sh; $S"],
-    ];
+    const SPELLINGS: [[&str; 1]; 3] =
+        [["cat check.sh | sh"], ["cd tests && cd - && ./check.sh"], ["S=./check.sh; $S"]];
     for gates in &SPELLINGS {
         let row = Row {
             work: task(gates[0]),

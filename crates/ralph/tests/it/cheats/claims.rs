@@ -56,7 +56,7 @@ pub(super) const CHEATS: &[Cheat] = &[
     Cheat { name: "approves its own work", scene: Scene::Own(approves_itself) },
     Cheat {
         name: "keeps the list itself, and ticks what it may not",
-        scene: Scene::Elsewhere("build/keeper.rs", "a_fix_goes_back_to_review_and_nowhere_else"),
+        scene: Scene::Elsewhere("build/keeper.rs", "no_implementer_approves_its_own_work"),
     },
     Cheat {
         name: "throws stories and checks out of a list that it keeps",

@@ -137,8 +137,7 @@ fn kills_in_gate(stage: &Stage) {
         p=$$; ralph=0; while [ $p -gt 1 ]; do [ \"$(cat /proc/$p/comm)\" = ralph ] && ralph=$p; \
         p=$(cut -d' ' -f4 /proc/$p/stat); done; [ $ralph -gt 2 ] && kill -9 $ralph; sleep 1; true\n";
     stage.sealed.write_file("deed.sh", code);
-    stage.sealed.run_git(&["add", "-A"]);
-    stage.sealed.run_git(&["commit", "-qm", "Deed"]);
+    stage.sealed.commit_all("Deed");
     let command = "if [ $RALPH_ITERATION = 1 ]; then cp deed.sh a.txt; \
         else echo 'expects much' > tests/one.txt; echo true > a.txt; fi";
     let calls = json!([{ "do": [{ "run": { "command": command } }, super::handoff()] }]);

@@ -36,8 +36,7 @@ fn filling(sealed: &Sealed, settings: &Value) {
     ]);
     sealed.write_script(&calls, settings);
     sealed.write_file(".gitignore", "/.ralph/\n/filler\n");
-    sealed.run_git(&["add", "-A"]);
-    sealed.run_git(&["commit", "-qm", "Settings"]);
+    sealed.commit_all("Settings");
 }
 
 /// Prints the exit codes of the run and of the resumed one, and then the subjects of all commits.

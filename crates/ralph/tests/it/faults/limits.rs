@@ -19,8 +19,7 @@ fn too_few_open_files_end_a_run_that_can_be_resumed() {
             &json!({ "gates": [{ "command": "true" }], "commit": "ralph" }),
         );
         sealed.write_file(".gitignore", "/.ralph/\n");
-        sealed.run_git(&["add", "-A"]);
-        sealed.run_git(&["commit", "-qm", "Settings"]);
+        sealed.commit_all("Settings");
         let end = script(&sealed, &[], &format!("ulimit -n {limit}; exec \"$RALPH\" run -p base"));
         expect_clear_end(&format!("{limit} files"), &end, &[1, 2, 4, 5], &["Too many open files"]);
         assert_eq!(sealed.survivors(), [""; 0], "{limit}");

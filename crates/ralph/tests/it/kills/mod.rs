@@ -32,7 +32,7 @@ const SCENES: usize = 9;
 const _: () = assert!(KILLS >= 200, "fewer prove too little");
 
 /// The same in `./check`.
-const QUICK_KILLS: usize = 27;
+const QUICK_KILLS: usize = 18;
 
 /// How often one run is killed before it may finish.
 const PER_RUN: usize = 6;

@@ -3,6 +3,7 @@
 use std::fs;
 use std::process::Stdio;
 
+use ralph_testkit::effort;
 use ralph_testkit::sealed::wait_until;
 use serde_json::{Value, json};
 
@@ -155,7 +156,7 @@ fn a_server_that_is_killed_while_it_writes_leaves_a_whole_file() {
     sealed
         .write_file(FILE, &large.map(|entity| format!("{entity}\n")).collect::<Vec<_>>().concat());
     let mut known: Vec<String> = Vec::new();
-    for round in 0..10 {
+    for round in 0..effort::choose_count(10, 2) {
         let mut client = serve(&sealed);
         let first = format!("{round}");
         client.create(&first);

@@ -4,7 +4,8 @@
 use std::fs;
 use std::path::Path;
 
-use ralph_testkit::sealed::{Finished, Running, Sealed};
+use ralph_testkit::effort;
+use ralph_testkit::sealed::{Finished, Running, Sealed, merge_into};
 use serde_json::{Value, json};
 
 use super::backends;
@@ -15,7 +16,9 @@ fn environments() -> Vec<Vec<(&'static str, String)>> {
         .into_iter()
         .map(|backend| vec![("RALPH_SANDBOX_BACKEND", backend.to_owned())])
         .collect();
-    all.extend(super::image::image().map(|image| {
+    // A container takes seconds to start.
+    let image = if effort::is_quick() { None } else { super::image::image() };
+    all.extend(image.map(|image| {
         vec![
             ("RALPH_SANDBOX_BACKEND", "container".to_owned()),
             ("RALPH_SANDBOX_IMAGE", image.to_owned()),
@@ -38,9 +41,7 @@ fn ralph(sealed: &Sealed, environment: &[(&str, String)], words: &[&str]) -> Fin
 fn project(calls: &Value, further: &Value) -> Sealed {
     let sealed = Sealed::with_repository(env!("CARGO_BIN_EXE_ralph"));
     let mut settings = json!({ "review": { "enabled": false } });
-    if let (Some(settings), Some(further)) = (settings.as_object_mut(), further.as_object()) {
-        settings.extend(further.clone());
-    }
+    merge_into(&mut settings, further);
     sealed.write_script(calls, &settings);
     sealed.write_file(
         "plan.json",
@@ -50,8 +51,7 @@ fn project(calls: &Value, further: &Value) -> Sealed {
         }] })
         .to_string(),
     );
-    sealed.run_git(&["add", "-A"]);
-    sealed.run_git(&["commit", "-qm", "Settings"]);
+    sealed.commit_all("Settings");
     sealed
 }
 

@@ -243,8 +243,7 @@ fn project_with_hidden_store() -> Sealed {
     let task = json!({ "id": "a", "title": "A", "description": "Make a.", "status": "pending",
         "acceptance_criteria": ["a"], "depends_on": [] });
     sealed.write_file("plan.json", &json!({ "project": "p", "tasks": [task] }).to_string());
-    sealed.run_git(&["add", "-A"]);
-    sealed.run_git(&["commit", "-qm", "Settings"]);
+    sealed.commit_all("Settings");
     sealed
 }
 

@@ -236,8 +236,7 @@ fn a_part_of_a_repository_writes_its_ignored_build_outputs_and_nothing_else() {
         sealed.write_file("build/old", "x");
         sealed.write_file("dist/tracked", "x");
         sealed.write_file(".vscode/tasks.json", "{}");
-        sealed.run_git(&["add", "-A"]);
-        sealed.run_git(&["commit", "-qm", "Workspace"]);
+        sealed.commit_all("Workspace");
         let script = "mkdir -p ../../target/debug && echo x > ../../target/debug/.cargo-lock && \
                       echo x > ../../build/new || exit 9; \
                       for it in Cargo.toml other dist/tracked .vscode/tasks.json .git/config; do \

@@ -50,8 +50,16 @@ fn last_session(sealed: &Sealed) -> String {
 
 #[test]
 fn complete_work_ends_with_0() {
-    for words in COMMANDS {
-        check(&scene(&always(all_done()), &json!({})), words, &["3"], 0, "Run ended: complete");
+    // Without a number, 50 iterations or those of the settings are allowed.
+    for (words, settings, most) in [
+        (COMMANDS[0], json!({}), 50),
+        (COMMANDS[1], json!({}), 50),
+        (COMMANDS[2], json!({ "maximumIterations": 7 }), 7),
+    ] {
+        let sealed = scene(&always(all_done()), &settings);
+        check(&sealed, words, &[], 0, "Run ended: complete");
+        let recipe = &sealed.find_events("run_started")[0]["recipe"];
+        assert_eq!(recipe["limits"]["iterations"], most, "{words:?}");
     }
 }
 
@@ -70,61 +78,42 @@ fn iterations_that_are_used_up_end_with_1_or_as_the_user_wants() {
 }
 
 #[test]
-fn fifty_iterations_are_the_default() {
-    for words in COMMANDS {
-        let sealed = scene(&always(all_done()), &json!({}));
-        sealed.run_ralph(words).expect_code(0);
-        let recipe = &sealed.find_events("run_started")[0]["recipe"];
-        assert_eq!(recipe["limits"]["iterations"], 50, "{words:?}");
-        let sealed = scene(&always(all_done()), &json!({ "maximumIterations": 7 }));
-        sealed.run_ralph(words).expect_code(0);
-        let recipe = &sealed.find_events("run_started")[0]["recipe"];
-        assert_eq!(recipe["limits"]["iterations"], 7, "{words:?}");
-    }
-}
-
-#[test]
 fn budgets_end_with_1() {
-    let working = || always(json!([{ "usage": { "input": 600, "cost": 0.3 } }, says("Hm.")]));
-    for words in COMMANDS {
-        for (flags, message) in [
-            (["--max-cost", "0.5"], "cost budget used up"),
-            (["--max-tokens", "1000"], "token budget used up"),
-        ] {
-            let sealed = scene(&working(), &json!({}));
-            check(&sealed, words, &flags, 1, message);
-            assert_eq!(sealed.find_events("iteration_started").len(), 2, "{words:?}");
-        }
-        let sealed = scene(&always(json!(["hang"])), &json!({}));
-        check(&sealed, words, &["--max-time", "500ms"], 1, "time budget used up");
-        let sealed = scene(&working(), &json!({}));
-        check(&sealed, words, &["--max-cost", "0.5", "--allow-incomplete"], 0, "cost budget");
+    let [cost, tokens, time] = COMMANDS;
+    let working = always(json!([{ "usage": { "input": 600, "cost": 0.3 } }, says("Hm.")]));
+    for (words, flags, message) in [
+        (cost, ["--max-cost", "0.5"], "cost budget used up"),
+        (tokens, ["--max-tokens", "1000"], "token budget used up"),
+    ] {
+        let sealed = scene(&working, &json!({}));
+        check(&sealed, words, &flags, 1, message);
+        assert_eq!(sealed.find_events("iteration_started").len(), 2, "{words:?}");
     }
+    let sealed = scene(&always(json!(["hang"])), &json!({}));
+    check(&sealed, time, &["--max-time", "500ms"], 1, "time budget used up");
 }
 
 #[test]
 fn failing_agent_is_retried_then_ends_the_run() {
-    for words in COMMANDS {
-        for most in 1..=3_u32 {
-            let mut calls: Vec<Value> = (1..=most)
-                .map(|call| json!({ "when": { "call": call }, "do": [{ "exit": 1 }] }))
-                .collect();
-            calls.push(json!({ "do": all_done() }));
-            let retries = json!({ "retries": { "max": most, "backoff": "1ms" } });
-            let sealed = scene(&Value::Array(calls), &retries);
-            check(&sealed, words, &["1"], 0, "Run ended: complete");
-            assert_eq!(sealed.find_events("iteration_started").len(), 1, "{words:?}");
-            // The same prompt each time.
-            let mut prompts = sealed.prompts();
-            assert_eq!(prompts.len(), most as usize + 1, "{words:?}");
-            prompts.dedup();
-            assert_eq!(prompts.len(), 1, "{words:?}");
-            assert!(last_session(&sealed).contains(&format!("\nRetries: {most}\n")));
-            let sealed = scene(&always(json!([{ "exit": 1 }])), &retries);
-            check(&sealed, words, &["2"], 4, "the agent failed (crashed");
-            assert_eq!(sealed.find_events("asked").len(), most as usize + 1, "{words:?}");
-            assert!(last_session(&sealed).contains(&format!("\nRetries: {most}\n")));
-        }
+    for (words, most) in COMMANDS.into_iter().zip(1..=3) {
+        let mut calls: Vec<Value> = (1..=most)
+            .map(|call| json!({ "when": { "call": call }, "do": [{ "exit": 1 }] }))
+            .collect();
+        calls.push(json!({ "do": all_done() }));
+        let retries = json!({ "retries": { "max": most, "backoff": "1ms" } });
+        let sealed = scene(&Value::Array(calls), &retries);
+        check(&sealed, words, &["1"], 0, "Run ended: complete");
+        assert_eq!(sealed.find_events("iteration_started").len(), 1, "{words:?}");
+        // The same prompt each time.
+        let mut prompts = sealed.prompts();
+        assert_eq!(prompts.len(), most + 1, "{words:?}");
+        prompts.dedup();
+        assert_eq!(prompts.len(), 1, "{words:?}");
+        assert!(last_session(&sealed).contains(&format!("\nRetries: {most}\n")));
+        let sealed = scene(&always(json!([{ "exit": 1 }])), &retries);
+        check(&sealed, words, &["2"], 4, "the agent failed (crashed");
+        assert_eq!(sealed.find_events("asked").len(), most + 1, "{words:?}");
+        assert!(last_session(&sealed).contains(&format!("\nRetries: {most}\n")));
     }
 }
 

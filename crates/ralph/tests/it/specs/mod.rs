@@ -9,7 +9,7 @@ mod resume;
 mod templates;
 mod whole;
 
-use ralph_testkit::sealed::Sealed;
+use ralph_testkit::sealed::{Sealed, merge_into};
 use serde_json::{Value, json};
 
 use crate::repository;
@@ -40,9 +40,7 @@ fn planned(calls: &Value, further: &Value) -> Sealed {
 /// Writes the agent into the settings, and commits everything.
 fn with_agent(sealed: &Sealed, calls: &Value, further: &Value) {
     let mut settings = json!({ "workflow": "specs" });
-    if let (Some(settings), Some(further)) = (settings.as_object_mut(), further.as_object()) {
-        settings.extend(further.clone());
-    }
+    merge_into(&mut settings, further);
     sealed.write_script(calls, &settings);
     sealed.write_file(".gitignore", "/.ralph/logs/\n/.ralph/state.json\n");
     commit_all(sealed, "Specify");

@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use ralph_testkit::effort;
 use serde_json::{Value, json};
 
 use super::{PLAN, check_items, commit, complete, plan, planned, prompt, says, specs, warnings};
@@ -111,7 +112,7 @@ fn losing(command: &str) -> Value {
 
 #[test]
 fn lost_plan_is_restored_and_fed_back() {
-    for (command, expect) in LOSSES {
+    for (command, expect) in LOSSES.into_iter().step_by(effort::choose_count(1, 2)) {
         // Not even a completion signal counts then.
         let first = json!([losing(command), complete()]);
         let then = json!([check_items(), commit("Do it"), complete()]);
@@ -129,14 +130,14 @@ fn lost_plan_is_restored_and_fed_back() {
 
 #[test]
 fn plan_lost_in_the_last_iteration_is_restored_too() {
-    for (command, _) in LOSSES {
-        for mode in ["build", "plan"] {
-            let sealed = planned(&always(json!([losing(command), says("Hm.")])), &json!({}));
-            let end = sealed.run_ralph(&[mode, "1"]);
-            assert_eq!(end.code, Some(1), "{mode} {command}:\n{}", end.stderr);
-            assert_eq!(sealed.read_file(PLAN), TWO, "{mode} {command}");
-            assert!(end.stderr.contains("it was restored"), "{command}:\n{}", end.stderr);
-        }
+    let (first, every) = if effort::is_quick() { (1, 2) } else { (0, 1) };
+    let modes = ["build", "plan", "plan", "build"].repeat(2);
+    for ((command, _), mode) in LOSSES.into_iter().zip(modes).skip(first).step_by(every) {
+        let sealed = planned(&always(json!([losing(command), says("Hm.")])), &json!({}));
+        let end = sealed.run_ralph(&[mode, "1"]);
+        assert_eq!(end.code, Some(1), "{mode} {command}:\n{}", end.stderr);
+        assert_eq!(sealed.read_file(PLAN), TWO, "{mode} {command}");
+        assert!(end.stderr.contains("it was restored"), "{command}:\n{}", end.stderr);
     }
 }
 

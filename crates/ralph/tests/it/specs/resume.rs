@@ -82,12 +82,9 @@ fn an_interrupted_run_leaves_the_plan_as_it_was() {
     for mode in ["build", "plan"] {
         for command in LOSSES {
             let sealed = planned(&losing(command), &json!({}));
-            let mut running = sealed.start_ralph(&[mode]);
+            let running = sealed.start_ralph(&[mode]);
             sealed.wait_for("../begun");
-            running.send_signal(Signal::INT);
-            running.wait_for("shutting down");
-            running.send_signal(Signal::INT);
-            let end = running.wait_for_end().expect_code(130);
+            let end = running.stop_at_once().expect_code(130);
             assert_eq!(sealed.read_file(PLAN), TWO, "{mode} {command}:\n{}", end.stderr);
             assert!(end.stderr.contains("it was restored"), "{mode} {command}");
             sealed.run_ralph(&["resume"]).expect_code(0);
