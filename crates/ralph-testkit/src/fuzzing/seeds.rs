@@ -9,7 +9,7 @@ use super::FuzzTarget;
 const LONGEST: usize = 32 * 1024;
 
 /// Tables have a seed in every line, after a tab; a sign in it stands for a newline.
-const TABLES: &str = "crates/ralph-core/tests/data/guard";
+const TABLES: &str = "crates/ralph-guard/tests/data";
 
 /// Returns the seeds of a target with their names, in the order of their paths.
 pub fn read_seeds(target: &FuzzTarget, root: &Path) -> Vec<(String, Vec<u8>)> {

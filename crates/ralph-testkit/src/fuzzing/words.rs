@@ -32,7 +32,7 @@ pub(super) const TARGETS: &[FuzzTarget] = &[
         name: "guard",
         run: guard,
         form: FuzzForm::Bytes,
-        seeds: &["crates/ralph-core/tests/data/guard"],
+        seeds: &["crates/ralph-guard/tests/data"],
         words: &[
             "rm -rf ",
             "/",

@@ -32,7 +32,7 @@ pub(crate) fn active(sealed: &Sealed) -> PathBuf {
 
 /// Returns the input of the guard for each command of its tables, as files.
 pub(crate) fn calls(sealed: &Sealed) -> Vec<PathBuf> {
-    let tables = Path::new(env!("CARGO_MANIFEST_DIR")).join("../ralph-core/tests/data/guard");
+    let tables = Path::new(env!("CARGO_MANIFEST_DIR")).join("../ralph-guard/tests/data");
     let mut calls = Vec::new();
     for name in ["deny.txt", "allow.txt", "more-deny.txt", "more-allow.txt"] {
         let text = fs::read_to_string(tables.join(name)).expect("a table");

@@ -11,7 +11,7 @@ use super::{SESSION, Session};
 
 /// Returns the lines of a table.
 fn table(name: &str) -> Vec<String> {
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../ralph-core/tests/data/guard");
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../ralph-guard/tests/data");
     let text = fs::read_to_string(directory.join(name)).expect("a table");
     text.lines()
         .filter(|line| !line.is_empty() && !line.starts_with('#'))
