@@ -17,7 +17,7 @@ use crate::review::{ReviewState, ReviewStatus};
 pub use change::{ChangeError, TaskChange, TaskFields};
 
 /// The requirements, a file next to the task file.
-pub const PRD: &str = "prd.md";
+pub const REQUIREMENTS_FILE: &str = "prd.md";
 
 /// A list of tasks.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]

@@ -7,8 +7,7 @@ use std::path::{Component, Path, PathBuf};
 use ralph_io::clock;
 use ralph_io::formats::TaskFile;
 use ralph_io::store::files::read_prompt;
-
-use crate::templates::PRD;
+use ralph_model::task::REQUIREMENTS_FILE;
 
 pub(crate) use ralph_core::asking::prompt::role::PROJECT_PROMPT as PROMPT;
 use ralph_model::recipe::PROGRESS;
@@ -26,7 +25,7 @@ pub(crate) const TASKS: &str = "tasks.json";
 pub(crate) const OVERVIEW: &str = "overview.md";
 
 /// Documents in the same directory as the task file.
-pub(crate) const DOCUMENTS: [&str; 3] = [PRD, PROGRESS, PROMPT];
+pub(crate) const DOCUMENTS: [&str; 3] = [REQUIREMENTS_FILE, PROGRESS, PROMPT];
 
 /// Hint for a project without documents.
 pub(crate) const INIT: &str = "`ralph init --workflow tasks --name FEATURE` makes the documents";
@@ -59,7 +58,7 @@ impl Documents {
 
     /// Fails if the requirements document is missing or still the bare template.
     pub(crate) fn check_prd_is_written(&self) -> Result<(), CliError> {
-        let prd = self.find_sibling_path(PRD);
+        let prd = self.find_sibling_path(REQUIREMENTS_FILE);
         let place = self.resolve_path(&prd);
         if place.symlink_metadata().is_err() {
             return Err(
@@ -70,7 +69,7 @@ impl Documents {
             CliError::for_input(error.message.replace("the prompt file ", ""))
                 .with_hint("write down in it what is to be built")
         })?;
-        if templates::is_bare(&text, templates::PRD) {
+        if templates::is_bare(&text, templates::PRD_TEMPLATE) {
             return Err(CliError::for_input(format!("`{prd}` is still the bare template"))
                 .with_hint("write down in it what is to be built, then run `ralph plan` again"));
         }
@@ -116,7 +115,7 @@ pub(crate) fn is_fresh(place: &Path) -> bool {
     }
     let Ok(text) = read_prompt(Path::new("/"), place) else { return false };
     match place.file_name().and_then(|name| name.to_str()) {
-        Some(PRD) => templates::is_bare(&text, templates::PRD),
+        Some(REQUIREMENTS_FILE) => templates::is_bare(&text, templates::PRD_TEMPLATE),
         Some(PROGRESS) => templates::is_bare(&text, templates::PROGRESS),
         Some(PROMPT) => templates::is_bare(&text, templates::PROMPT),
         Some(OVERVIEW) => templates::is_bare(&text, templates::SPEC),

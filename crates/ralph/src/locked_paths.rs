@@ -9,11 +9,11 @@ use ralph_guard::normalize_lexically;
 use ralph_model::gate::GateCheck;
 use ralph_model::glob::Pattern;
 use ralph_model::recipe::{Recipe, RunPrompt};
+use ralph_model::task::REQUIREMENTS_FILE;
 
 use crate::gate_scripts;
 use crate::project::Project;
 use crate::settings::LoadedSettings;
-use crate::templates::PRD;
 
 impl Project {
     /// Protects the settings themselves, the scripts that gates run, and the files with the agents'
@@ -75,7 +75,7 @@ impl Project {
         let templates = names.map(|name| prompts.join(format!("{name}.md")));
         let companions = recipe.task_work().map(|work| {
             let list = self.directory.join(&work.file);
-            [PROJECT_PROMPT, PRD].map(|name| list.with_file_name(name))
+            [PROJECT_PROMPT, REQUIREMENTS_FILE].map(|name| list.with_file_name(name))
         });
         let files = templates.chain(companions.into_iter().flatten());
         files

@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::cli_error::CliError;
 
 /// The requirements document.
-pub(crate) const PRD: &str = include_str!("../templates/prd.md");
+pub(crate) const PRD_TEMPLATE: &str = include_str!("../templates/prd.md");
 /// The notes of the iterations.
 pub(crate) const PROGRESS: &str = include_str!("../templates/progress.txt");
 /// The project's own instructions for agents.
@@ -75,7 +75,7 @@ pub(crate) fn slugify(text: &str) -> String {
 
 /// Returns a fresh requirements document.
 pub(crate) fn render_prd(name: &str) -> String {
-    fill_placeholders(PRD, &[("NAME", name)])
+    fill_placeholders(PRD_TEMPLATE, &[("NAME", name)])
 }
 
 /// Returns a fresh specification.
@@ -190,7 +190,7 @@ mod tests {
             (&row, false),
             ("Notes can be searched.", false),
         ] {
-            assert_eq!(is_bare(text, PRD), expect, "{text}");
+            assert_eq!(is_bare(text, PRD_TEMPLATE), expect, "{text}");
         }
         let fresh = render_progress("Notes", "2026-11-15");
         assert!(is_bare(&fresh, PROGRESS));

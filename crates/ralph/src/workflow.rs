@@ -2,13 +2,14 @@
 //!
 //! Not here: what the workflows do.
 
+use ralph_model::task::REQUIREMENTS_FILE;
+
 use crate::documents::DIRECTORY;
 use crate::project::Project;
 use crate::recipe::PLAN_FILE;
 use crate::settings::LoadedSettings;
 use crate::settings::types::sections::WorkflowSetting;
 use crate::task_file;
-use crate::templates::PRD;
 
 /// What `ralph plan` and `ralph build` work from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,7 +31,7 @@ impl WorkflowBasis {
         }
         let is_there = |path: &str| project.directory.join(path).exists();
         if task_file::find_task_file(project, &loaded.settings, None).is_ok()
-            || is_there(&format!("{DIRECTORY}/{PRD}"))
+            || is_there(&format!("{DIRECTORY}/{REQUIREMENTS_FILE}"))
         {
             Self::Tasks
         } else if is_there(PLAN_FILE) || is_there(&loaded.settings.specs_dir) {

@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use ralph_model::task::{ListOwner, PRD};
+use ralph_model::task::{ListOwner, REQUIREMENTS_FILE};
 
 use super::{CheckedCommand, CheckedPath, GuardRule, RuleCheck, new_command_rule, new_path_rule};
 use crate::access::AccessMode;
@@ -161,7 +161,7 @@ fn find_owner(checked_path: &CheckedPath<'_>) -> Option<PathOwner> {
         if protected.keeper == Some(ListOwner::Ralph) && placed.affects_root(file) {
             return Some(PathOwner::TaskFile);
         }
-        if placed.affects_root(&file.with_file_name(PRD)) {
+        if placed.affects_root(&file.with_file_name(REQUIREMENTS_FILE)) {
             return Some(PathOwner::Requirements);
         }
     }

@@ -15,7 +15,7 @@ use ralph_io::git::{GitRepository, GitVcs};
 use ralph_io::store::proposals;
 use ralph_model::outcome::ExitStatus;
 use ralph_model::recipe::PROGRESS;
-use ralph_model::task::TaskList;
+use ralph_model::task::{REQUIREMENTS_FILE, TaskList};
 use ralph_model::worktree::CommitId;
 use ralph_ui::report::archive::{self, ArchivedList};
 
@@ -26,7 +26,7 @@ use crate::project::Project;
 use crate::run_context::RunContext;
 use crate::settings::types::sections::CommitSetting;
 use crate::settings::{LoadedSettings, Settings};
-use crate::templates::{self, Feature, PRD};
+use crate::templates::{self, Feature};
 use crate::{scaffold, screen, task_file};
 
 /// The directory of all archives.
@@ -87,7 +87,7 @@ impl ArchiveSource {
     /// Reads the documents. Fails if they are missing or still the bare templates.
     fn read(project: &Project, documents: &Documents) -> Result<Self, CliError> {
         let names = [
-            documents.find_sibling_path(PRD),
+            documents.find_sibling_path(REQUIREMENTS_FILE),
             documents.tasks.clone(),
             documents.find_sibling_path(PROGRESS),
         ];
@@ -165,7 +165,7 @@ impl ArchiveSource {
             }
             let text = if *name == documents.tasks {
                 templates::render_tasks("", None, &commands)
-            } else if name.ends_with(PRD) {
+            } else if name.ends_with(REQUIREMENTS_FILE) {
                 templates::render_prd(UNNAMED)
             } else {
                 templates::render_progress(UNNAMED, day)

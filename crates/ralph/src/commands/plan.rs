@@ -12,6 +12,7 @@ use ralph_io::formats::TaskFile;
 use ralph_io::store::layout::PROJECT_DIRECTORY;
 use ralph_model::outcome::ExitStatus;
 use ralph_model::recipe::PlanPart;
+use ralph_model::task::REQUIREMENTS_FILE;
 
 use super::{run, specs};
 use crate::cli::{CommonArgs, PlanArgs};
@@ -21,7 +22,6 @@ use crate::project::{Project, find_own_executable};
 use crate::scaffold::{self, Existing};
 use crate::settings::LoadedSettings;
 use crate::shell_quote::quote_for_shell;
-use crate::templates::PRD;
 use crate::workflow::WorkflowBasis;
 use crate::{detect, recipe, screen, task_file};
 
@@ -138,7 +138,7 @@ fn collect_prompt_values(
         commands => format!(" These were found: {}.", commands.join(", ")),
     };
     let values = [
-        ("PRD_FILE", documents.find_sibling_path(PRD)),
+        ("PRD_FILE", documents.find_sibling_path(REQUIREMENTS_FILE)),
         ("TASKS_FILE", documents.tasks.clone()),
         ("FOUND", found),
     ];

@@ -10,7 +10,7 @@ use std::path::Path;
 use ralph_model::context::SectionCost;
 use ralph_model::ids::{IterationNumber, Role};
 use ralph_model::recipe::PROGRESS;
-use ralph_model::task::PRD;
+use ralph_model::task::REQUIREMENTS_FILE;
 use ralph_model::text;
 
 use crate::asking::prompt::PromptError;
@@ -168,11 +168,11 @@ impl CompanionFiles {
         };
         let (prompt, log) = (text(PROJECT_PROMPT), text(PROGRESS));
         // Agents read the requirements themselves, so an unreadable `prd.md` counts as present.
-        let has_prd = !matches!(read(PRD), Ok(None));
+        let has_prd = !matches!(read(REQUIREMENTS_FILE), Ok(None));
         let beside = Self {
             tasks: relative(tasks),
             prompt: prompt.unwrap_or_default(),
-            prd: has_prd.then(|| path_of(PRD)),
+            prd: has_prd.then(|| path_of(REQUIREMENTS_FILE)),
             progress: log.is_some().then(|| path_of(PROGRESS)),
             log: log.unwrap_or_default(),
         };

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use ralph_io::process::Watch;
 use ralph_model::recipe::PROGRESS;
+use ralph_model::task::REQUIREMENTS_FILE;
 
 use super::draft::SettingsDraft;
 use super::steps::{FilePreview, InitSteps, choose_treatment};
@@ -15,7 +16,7 @@ use crate::cli_error::CliError;
 use crate::documents::{self, Documents, PROMPT};
 use crate::scaffold::Existing;
 use crate::task_file;
-use crate::templates::{self, Feature, PRD};
+use crate::templates::{self, Feature};
 
 const USAGE: &str = "ralph init --workflow tasks --name FEATURE";
 
@@ -44,8 +45,10 @@ pub(super) fn plan_tasks(setup: &InitSetup<'_>) -> Result<InitPlan, CliError> {
         found.push(format!("found   {other}, which is not used: {list} is the task list"));
     }
     let checks = describe_checks(setup, &documents, &draft, is_kept);
-    let mut next =
-        vec![format!("Write down in {} what is to be built.", documents.find_sibling_path(PRD))];
+    let mut next = vec![format!(
+        "Write down in {} what is to be built.",
+        documents.find_sibling_path(REQUIREMENTS_FILE)
+    )];
     next.extend(setup.find_agent_hint(&draft));
     next.push("ralph plan     cuts it into stories".to_owned());
     next.push("ralph build    does them, one verified commit at a time".to_owned());
@@ -115,7 +118,7 @@ fn write_documents(
         (_, None) => setup.found.iter().map(|it| it.command.clone()).collect(),
     };
     let fresh = [
-        (documents.find_sibling_path(PRD), templates::render_prd(&feature.name)),
+        (documents.find_sibling_path(REQUIREMENTS_FILE), templates::render_prd(&feature.name)),
         (
             documents.tasks.clone(),
             templates::render_tasks(&feature.name, Some(&feature.branch()), &commands),
