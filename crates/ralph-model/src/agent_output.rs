@@ -195,7 +195,7 @@ pub enum ResultStatus {
 /// The result of one agent call, kept in the journal.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Reply {
-    /// The final answer, at most [`REPLY_TEXT_CHARS`] characters.
+    /// The final answer, at most `REPLY_TEXT_CHARS` characters.
     pub text: String,
     /// The contents of the first completion tag in the final answer.
     pub signal: Option<String>,

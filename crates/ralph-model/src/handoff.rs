@@ -1,7 +1,7 @@
 //! Handoffs: the structured summary that an iteration leaves for the next, as data.
 //!
-//! Field names are those of the JSON that agents are asked for. [`read`] finds one in an answer;
-//! `levels` decides how much of it later prompts include.
+//! Field names are those of the JSON that agents are asked for. Not here: finding one in an
+//! answer, and how much of it later prompts include.
 
 use serde::{Deserialize, Serialize};
 
