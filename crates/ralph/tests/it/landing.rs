@@ -166,6 +166,30 @@ fn a_push_that_fails_is_a_git_failure_and_can_be_repeated() {
 }
 
 #[test]
+fn a_commit_without_a_message_of_the_agent_outlives_a_failed_push() {
+    let sealed = repository();
+    let mut calls = worker();
+    let error = json!({ "error": { "class": "turnLimit", "words": "too many turns" } });
+    calls[0]["do"] = json!([{ "text": "I was about to" }, { "result": error }]);
+    sealed.write_script(
+        &calls,
+        &json!({ "scm": { "command": "git", "tasks": ["commit", "push origin main"] } }),
+    );
+    committed(&sealed);
+    sealed.trust_project(&[]);
+    run(&sealed, &[]).expect_code(5).expect_stderr("git push origin main");
+    let head = sealed.run_git(&["rev-parse", "HEAD"]);
+    let remote = sealed.root().join("remote.git");
+    sealed.run_git(&["init", "--bare", "--quiet", &remote.to_string_lossy()]);
+    sealed.run_git(&["remote", "add", "origin", &remote.to_string_lossy()]);
+    let asked = sealed.find_events("asked").len();
+    sealed.run_ralph(&["resume"]).expect_code(0);
+    assert_eq!(sealed.find_events("asked").len(), asked, "no agent is asked again");
+    assert_eq!(sealed.run_git(&["rev-parse", "HEAD"]), head);
+    assert_eq!(sealed.run_git(&["rev-parse", "origin/main"]), head);
+}
+
+#[test]
 fn ralph_can_write_the_commit_message() {
     let sealed = repository();
     sealed.write_script(&worker(), &json!({ "commit": "ralph", "commitPrefix": "loop" }));

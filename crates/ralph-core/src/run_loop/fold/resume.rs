@@ -24,10 +24,11 @@ pub(super) fn apply_resume(
     if let (Some(_), Some(current)) = (state.outcome.take(), &mut state.current) {
         current.work.reset_failures();
         current.gate.reset_failures();
-        match &current.message.end {
-            Some(AgentCallEnd::Answered(reply))
-                if scm::parse_commit_message(&reply.text).is_some() => {}
-            Some(_) | None => current.message = AgentCallState::default(),
+        let has_message = matches!(&current.message.end, Some(AgentCallEnd::Answered(reply))
+            if scm::parse_commit_message(&reply.text).is_some());
+        // A commit that was made without a message of the agent needs none any more.
+        if !has_message && !current.is_committed() {
+            current.message = AgentCallState::default();
         }
     }
     if let (Some(meanwhile), Some(current)) = (meanwhile, &mut state.current) {
