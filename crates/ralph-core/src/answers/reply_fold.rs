@@ -1,7 +1,6 @@
-//! What an agent outputs: the common events that every adapter translates into, and their fold
-//! into a reply.
+//! Folds the events of an agent call into its reply.
 //!
-//! Not here: the formats of the agents themselves, which the adapters read.
+//! Not here: the formats of the agents, which the adapters translate into events.
 
 use ralph_model::agent_output::{
     AgentEvent, RateLimitStatus, Reply, ResultStatus, Speaker, TextForm, ToolOutcome, Usage,

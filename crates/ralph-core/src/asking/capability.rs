@@ -1,7 +1,4 @@
-//! What an agent can do, as plain data, and the consequences for a run.
-//!
-//! The engine uses this instead of knowing agents. An agent's adapter fills it in for the installed
-//! version.
+//! Warns about limits and settings of a run that its agents do not support.
 
 use ralph_model::agent::{AgentChoice, AgentOutput};
 use ralph_model::budget::Budget;

@@ -1,8 +1,7 @@
-//! Fits a prompt into a budget: its sections, what each costs, and which are cut first.
+//! Fits a prompt into a budget: which sections are cut first.
 //!
-//! Tokens are estimated from characters with a [`Calibration`] that improves with the usage
-//! figures of the run's own agents. Not here: the text of the sections other than memory, and
-//! their order, which the template decides.
+//! Not here: the text of the sections other than memory, and their order, which the template
+//! decides.
 
 mod cut;
 mod memory;

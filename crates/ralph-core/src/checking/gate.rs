@@ -1,5 +1,6 @@
-//! Gates: the checks that ralph runs after the agent, their results, and the feedback after a
-//! failure. `ralph-io`'s `gates` module runs the commands.
+//! The output of gates: the feedback after a failure, and the names of log files.
+//!
+//! `ralph-io`'s `gates` module runs the commands.
 
 pub mod excerpt;
 

@@ -1,4 +1,4 @@
-//! Reviews by an agent with a fresh context, as data, and reading the verdict in an answer.
+//! Reads the verdict of a review in an agent's answer.
 //!
 //! [`convergence`] detects reviews that repeat themselves. Not here: which changes a role may
 //! make to a review's state.

@@ -1,5 +1,6 @@
-//! Stuck attempts: the tiers of escalation, and how a repeated failure is recognized. Counting
-//! failures happens elsewhere.
+//! How a repeated failure is recognized: its hash, and the names of failing tests.
+//!
+//! Not here: counting failures, and the escalation that follows.
 
 mod error_line;
 mod failing;

@@ -1,7 +1,6 @@
-//! Control requests to a running run, from another terminal, a key or a button.
+//! Decides which control requests a run accepts: from another terminal, a key or a button.
 //!
-//! Requests that are not done yet are part of the state of a run, in the submodule. Not
-//! here: how a request reaches the run, and when it takes effect, which `choose` decides.
+//! Not here: how a request reaches the run, and when it takes effect, which `choose` decides.
 
 use ralph_model::control::{ControlRequest, Pause, SubmittedRequest};
 use ralph_model::ids::TaskId;

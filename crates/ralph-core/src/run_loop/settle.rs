@@ -77,13 +77,9 @@ pub fn settle_iteration(
     let refusal = find_refusal(current);
     let attempt = match (&judgement.failed, refusal) {
         (Some(failed), _) => Some(failed.clone()),
-        (None, Some(output)) => Some(build_refused_attempt(
-            current,
-            task,
-            output,
-            log_failed,
-            work.attempt_limit(list, task),
-        )),
+        (None, Some(output)) => {
+            Some(build_refused_attempt(current, output, log_failed, work.attempt_limit(list, task)))
+        }
         (None, None) => None,
     };
     let changes = match &attempt {
@@ -110,7 +106,6 @@ pub(crate) const COMMIT_HOOK: &str = "commit hook";
 
 fn build_refused_attempt(
     current: &Iteration,
-    task: &TaskId,
     output: &str,
     failed_before: u32,
     limit: u32,
@@ -119,7 +114,6 @@ fn build_refused_attempt(
     let handoff = judgement.and_then(|judgement| judgement.handoff.as_ref());
     let mut hasher = ErrorHasher::new(COMMIT_HOOK);
     hasher.feed_text(output);
-    let _ = task;
     FailedAttempt {
         attempt: Attempt {
             iteration: current.number,

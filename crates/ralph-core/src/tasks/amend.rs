@@ -1,5 +1,4 @@
-//! Amendments: changes to the task list that an agent requests in its handoff, and the
-//! rules that decide on each.
+//! Decides on amendments: changes of the task list that an agent requests in its handoff.
 //!
 //! Agents add tasks; users change and remove them. So a change or a removal is kept as a
 //! proposal for the user, unless the settings say `"amendments": "apply"`. Each amendment

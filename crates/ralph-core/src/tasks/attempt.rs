@@ -1,8 +1,7 @@
-//! Failed attempts at a task: the log of them, when they count as stuck, and the
-//! escalation that follows.
+//! Failed attempts at a task: when they count as stuck, which escalation follows, and the record
+//! of them in the next prompt.
 //!
-//! ralph writes this log, never an agent, and verbatim, never summarized. Not here:
-//! whether an attempt failed, which `judge` decides.
+//! Not here: whether an attempt failed, which `judge` decides.
 
 use std::fmt::Write as _;
 

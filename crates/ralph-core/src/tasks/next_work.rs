@@ -1,8 +1,9 @@
-//! Chooses the next task, and finds what blocks the rest if no task can be done.
+//! Chooses the next task, finds what blocks the rest if no task can be done, and tells when a
+//! compaction comes first.
 //!
-//! Both take about linear time: lists of ten thousand tasks are examined before each iteration.
-//! Not here: lists with mistakes; a task on a cycle or with an unknown dependency is never
-//! chosen.
+//! Choosing takes about linear time: lists of ten thousand tasks are examined before each
+//! iteration. Not here: lists with mistakes; a task on a cycle or with an unknown dependency is
+//! never chosen.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};

@@ -1,8 +1,8 @@
 //! The rules of review: which changes of a task list each role may make in an iteration.
 //!
 //! With the list owner `agent`, the agent edits the list itself. [`find_illegal_changes`] compares
-//! the list with a trusted [`ListSnapshot`](ralph_model::list_snapshot::ListSnapshot) from the start of the iteration and reports the changes
-//! that the role may not make; [`find_contradictions`] reports what a list may never contain;
+//! the list with a trusted snapshot from the start of the iteration and reports the changes that
+//! the role may not make; [`find_contradictions`] reports what a list may never contain;
 //! [`reconcile_edit`] builds the list that results from an edit: every legal change of it and no
 //! illegal one. The hook that stops an agent and the engine, which has the final say, use the same
 //! rules.

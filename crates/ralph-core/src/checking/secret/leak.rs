@@ -1,4 +1,4 @@
-//! Secrets in lines that are committed or about to be: their positions, never their values.
+//! The feedback about secrets in lines that are committed or about to be.
 
 use ralph_model::worktree::SecretLeak;
 
