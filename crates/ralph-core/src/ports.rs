@@ -17,13 +17,14 @@ use ralph_model::hook_state::HookState;
 use ralph_model::ids::{AskNumber, IterationNumber, Role, RunId, TaskId};
 use ralph_model::memory::Compacted;
 use ralph_model::plan::PlanState;
+use ralph_model::refusal::Refusal;
 use ralph_model::run::{IterationMark, RunState};
 use ralph_model::task::TasksFound;
 
 use crate::asking::prompt::PromptError;
 pub use ralph_model::worktree::OBSERVED_FILES;
-pub use ralph_model::worktree::Observation;
-use ralph_model::worktree::{CheckedOut, Checkpoint, CommitId, TreeDiff, TreeId};
+use ralph_model::worktree::{CheckedOut, Checkpoint, CommitId, TreeId};
+pub use ralph_model::worktree::{Observation, Survey};
 
 pub use crate::landing::scm::HookResult;
 pub use crate::landing::scm::HookTrial;
@@ -240,16 +241,6 @@ pub enum CheckpointDepth {
     Tree,
 }
 
-/// Everything in the work tree that is not ignored.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Survey {
-    pub tree: TreeId,
-    /// Whether it differs from the last commit.
-    pub changes: TreeDiff,
-    /// What is checked out, if known.
-    pub checked_out: Option<CheckedOut>,
-}
-
 /// Work to save to a failure branch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FailureBranchOrder {
@@ -342,8 +333,8 @@ pub trait Store {
     /// Reads the task list. Fails if it is not valid.
     fn read_tasks(&mut self, path: &Path) -> Result<TaskList, TasksError>;
 
-    /// Compares the task file with the known list.
-    fn check_task_file(&mut self, path: &Path, known: &TaskList, look: CompareMode) -> TasksFound;
+    /// Compares the content of the task file with the known list.
+    fn check_task_file(&mut self, path: &Path, known: &TaskList) -> TasksFound;
 
     /// Writes the ordered changes to the task file, and leaves everything else in it
     /// alone.
@@ -395,8 +386,8 @@ pub enum View<'a> {
     HookState(&'a HookState),
     /// Counters of the run.
     State(&'a RunState),
-    /// The results of the gates of an iteration.
-    Gates { iteration: IterationNumber, results: &'a [GateResult] },
+    /// The results of the gates of an iteration, and what ralph refused.
+    Gates { iteration: IterationNumber, results: &'a [GateResult], refusals: &'a [Refusal] },
     /// The record of failed attempts at the current task; none clears it.
     Attempts(Option<&'a str>),
     /// The handoff of an iteration.
@@ -405,15 +396,6 @@ pub enum View<'a> {
     Memory { run: &'a RunId, iteration: IterationNumber, compacted: &'a Compacted },
     /// The amendments of an iteration and what was decided, for the audit log.
     Amendments { iteration: IterationNumber, at: Timestamp, log: &'a [AmendmentRecord] },
-}
-
-/// How the task file is compared with the known list.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CompareMode {
-    /// By content: after an agent, which may want to hide its edits.
-    Content,
-    /// By size and times, which reveal every edit by the user.
-    Metadata,
 }
 
 /// An order to write the task file.

@@ -9,4 +9,5 @@ pub mod engine;
 pub mod fold;
 pub mod giving_up;
 pub mod judge;
+pub(crate) mod landing_plan;
 pub mod settle;

@@ -3,8 +3,6 @@
 //!
 //! Part of the state, so it changes only by events. Not here: the prompt.
 
-use serde::{Deserialize, Serialize};
-
 use crate::agent::AgentKind;
 use crate::agent_output::Reply;
 use crate::failure::Failure;
@@ -12,7 +10,7 @@ use crate::ids::AskNumber;
 use crate::units::{Millis, Timestamp};
 
 /// The state of an agent call, with its retries.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct AgentCallState {
     /// The process that was started and has not answered yet.
     pub pending: Option<AskNumber>,
@@ -26,25 +24,21 @@ pub struct AgentCallState {
     pub not_before: Option<Timestamp>,
     /// The prompt size of the next call.
     pub size: PromptSize,
-    #[serde(default)]
     pub agent: Option<AgentKind>,
     /// Whether a call failed because the API refused its JSON Schema.
-    #[serde(default)]
     pub is_schema_refused: bool,
     /// The end, once reached.
     pub end: Option<AgentCallEnd>,
     pub last_failure: Option<Failure>,
     /// The token that distinguishes the answer to the last call from quoted ones, if
     /// there is one.
-    #[serde(default)]
     pub token: Option<String>,
     /// Answers in the wrong form so far. The next call asks only for what is missing.
-    #[serde(default)]
     pub wrong: Option<WrongAnswer>,
 }
 
 /// Answers in the wrong form.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WrongAnswer {
     /// The answers, oldest first.
     pub texts: Vec<String>,
@@ -53,8 +47,7 @@ pub struct WrongAnswer {
 }
 
 /// Which prompt a call gets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum PromptSize {
     #[default]
     Full,
@@ -63,8 +56,7 @@ pub enum PromptSize {
 }
 
 /// How an agent call ended.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, PartialEq)]
 pub enum AgentCallEnd {
     Answered(Box<Reply>),
     /// The attempt failed; the loop continues.

@@ -17,15 +17,16 @@ use crate::judgement::Judgement;
 use crate::outcome::Outcome;
 use crate::plan::PlanState;
 use crate::recipe::Recipe;
+use crate::refusal::Refusal;
 use crate::task::TaskList;
 use crate::units::{Millis, Timestamp};
 use crate::worktree::{
-    ChangesWhileStopped, Checkpoint, CommitId, EndSnapshot, Landed, Observation, TreeId,
+    ChangesWhileStopped, Checkpoint, CommitId, EndSnapshot, Landed, Observation, Survey, TreeId,
 };
 
 /// The version of the journal's format. A reader that finds a greater one reads what it
 /// can and never writes.
-pub const JOURNAL_VERSION: u32 = 1;
+pub const JOURNAL_VERSION: u32 = 2;
 
 /// An event with its place in the journal.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -134,8 +135,19 @@ pub enum Event {
         #[serde(rename = "claim")]
         diff: AgentListDiff,
     },
+    /// ralph itself refused the work.
+    Refused {
+        refusal: Refusal,
+    },
     GateChecked {
         result: GateResult,
+        /// The work tree after the gate, if it was surveyed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        survey: Option<Survey>,
+    },
+    /// The work tree was compared with what the gates checked, and is the same.
+    Rechecked {
+        survey: Option<Survey>,
     },
     /// The iteration was judged. Nothing has been done to the tree yet.
     Judged {

@@ -21,6 +21,7 @@ use crate::glob::Pattern;
 use crate::guard_policy::GuardPolicy;
 use crate::ids::{Role, TaskId};
 use crate::memory::MemoryPolicy;
+use crate::ownership::Ownership;
 use crate::review::ReviewPolicy;
 use crate::sandbox::SandboxPolicy;
 use crate::stuck::StuckPolicy;
@@ -232,12 +233,14 @@ impl Recipe {
         commits_with_git || self.landing.on_failure == OnFailure::Rollback
     }
 
+    /// Returns who owns the task list, commits and the history.
+    pub fn ownership(&self) -> Ownership {
+        Ownership::from_recipe(self)
+    }
+
     /// Returns whether the agent owns the task list.
     pub fn is_list_owned_by_agent(&self) -> bool {
-        self.task_work().is_some_and(|work| match work.keeper {
-            ListOwner::Agent => true,
-            ListOwner::Ralph => false,
-        })
+        self.ownership().is_list_agents()
     }
 
     /// Returns whether ralph commits: the work, or at least the task list.

@@ -3,12 +3,10 @@
 //! It holds one iteration and some totals, so it stays small however long the run is. Not
 //! here: the next step, which `choose` decides from this state.
 
-mod iteration;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::agent::AgentKind;
 pub use crate::agent_call_state::{AgentCallEnd, AgentCallState, PromptSize};
@@ -28,10 +26,10 @@ use crate::task_state::TaskState;
 use crate::units::{Millis, Timestamp};
 use crate::worktree::{AutorunChange, Checkpoint, EndSnapshot, Landed, TreeId};
 
-pub use iteration::{Iteration, Observed};
+pub use crate::phase::Iteration;
 
 /// The state of a run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct RunState {
     pub run: RunId,
     pub project: PathBuf,
@@ -48,61 +46,52 @@ pub struct RunState {
     /// Feedback for the next prompt.
     pub feedback: Vec<Feedback>,
     /// Open plan items at the last completion signal that was rejected.
-    #[serde(default, rename = "doubted")]
     pub rejected_open_items: Option<u32>,
     /// Consecutive iterations on a prompt that passed the gates and changed nothing.
-    #[serde(default)]
     pub unchanged: u32,
     /// The tree after the last iteration on a prompt, if observed.
-    #[serde(default)]
     pub last_tree: Option<TreeId>,
     /// The trees on which gates passed, by gate.
-    #[serde(rename = "green")]
     pub passed_trees: BTreeMap<String, TreeId>,
     /// Autorun files that agents changed.
-    #[serde(rename = "planted")]
     pub autorun_changes: BTreeSet<AutorunChange>,
     /// The task list and the work on it, once read.
-    #[serde(rename = "board")]
     pub tasks: Option<TaskState>,
     /// Gate results from before the first agent call.
     pub baseline: Option<Baseline>,
     /// The state in which work began that has not landed yet.
     pub base: Option<Checkpoint>,
     /// Commits by agents since `base` that are already in the totals.
-    #[serde(default, rename = "counted")]
     pub counted_commits: u32,
     /// Handoffs of the last iterations on tasks, oldest first.
     pub handoffs: Vec<Handoff>,
     /// Memory compacted from older handoffs.
-    #[serde(default)]
     pub memory: Option<Box<Memory>>,
     /// What has accumulated since the last compaction.
-    #[serde(default, rename = "since")]
     pub since_compaction: SinceCompaction,
     /// Characters per token, measured from what agents report.
-    #[serde(default)]
     pub calibration: Calibration,
     /// Agents whose API refused a JSON Schema; the prompt asks them for structured
     /// answers instead.
-    #[serde(default)]
     pub schema_refused_by: Vec<AgentKind>,
     pub completeness: Completeness,
     pub totals: Totals,
     /// Start of the current wait for a usage limit.
     pub waiting_since: Option<Timestamp>,
+    /// Whether an earlier process may have reset the history without recording it.
+    pub may_repeat_history_reset: bool,
+    /// Whether this process has test-run the commit hooks.
+    pub are_hooks_tested: bool,
     /// Control requests that are not done yet.
-    #[serde(default)]
     pub control: Control,
     /// The last end of the run, unless it is running.
     pub outcome: Option<Outcome>,
     /// The snapshot from that end.
-    #[serde(default, rename = "left")]
     pub end_snapshot: Option<Box<EndSnapshot>>,
 }
 
 /// Gate results from before the first agent call.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Baseline {
     /// The tree the gates ran on.
     pub tree: Option<TreeId>,
@@ -110,8 +99,7 @@ pub struct Baseline {
 }
 
 /// Whether the work is complete.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Completeness {
     /// There is work left.
     Open,
@@ -119,7 +107,7 @@ pub enum Completeness {
 }
 
 /// Sums over a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Totals {
     pub asks: u32,
     /// Calls that were repeated because of a failure.
@@ -135,7 +123,6 @@ pub struct Totals {
     /// Time spent waiting for usage limits.
     pub waited: Millis,
     /// Time spent in pauses that the user requested.
-    #[serde(default)]
     pub paused: Millis,
     /// Processes that ralph ended after their parent was gone.
     pub leftovers: u32,
@@ -162,7 +149,7 @@ impl RunState {
     /// Returns whether an iteration left the tree unchanged. False if the tree was not
     /// observed.
     pub fn has_changed_nothing(&self, current: &Iteration) -> bool {
-        let found = match (&self.last_tree, &current.checkpoint) {
+        let found = match (&self.last_tree, current.checkpoint()) {
             (Some(last), _) => Some(last),
             (None, Some(Checkpoint::Git { tree, .. })) => tree.as_ref(),
             (None, Some(Checkpoint::None) | None) => None,
@@ -185,14 +172,14 @@ impl RunState {
     /// Returns the mark of the commit that is under way, if its result is unknown.
     pub fn pending_commit(&self) -> Option<IterationMark> {
         let current = self.current.as_ref()?;
-        let is_to_land = current.judgement.as_ref()?.landing == Landing::Commit;
+        let is_to_land = current.judgement()?.landing == Landing::Commit;
         (is_to_land && !current.is_committed()).then(|| self.git_mark())
     }
 
     /// Returns the state before the work that has not landed: that of the task, or else
     /// of the iteration.
     pub fn unlanded_base(&self) -> Option<&Checkpoint> {
-        self.base.as_ref().or(self.current.as_ref()?.checkpoint.as_ref())
+        self.base.as_ref().or(self.current.as_ref()?.checkpoint())
     }
 
     /// Returns the mark for everything done to git in this iteration.
@@ -221,16 +208,26 @@ impl RunState {
     /// Returns the state that is being checked or is about to land. Nothing during a
     /// read-only agent call, after which everything is restored anyway.
     pub fn state_under_check(&self) -> Option<Checkpoint> {
-        let current = self.current.as_ref().filter(|current| current.pre_question.is_none())?;
-        let is_back = |it: &Landed| matches!(it, Landed::RolledBack { .. });
-        let is_message_check = |it: &Landed| matches!(it, Landed::MessageChecked { .. });
-        let has_begun = !current.landed.iter().all(|it| is_message_check(it) || is_back(it));
-        let is_to_land = match &current.judgement {
+        let current = self.current.as_ref().filter(|current| !current.is_asking_read_only())?;
+        let has_begun = !current.landed().iter().all(|it| match it {
+            Landed::MessageChecked { .. } | Landed::RolledBack { .. } => true,
+            Landed::Surveyed { .. }
+            | Landed::Committed { .. }
+            | Landed::NothingToCommit
+            | Landed::CommitRefused { .. }
+            | Landed::ScmRan { .. }
+            | Landed::ListWritten
+            | Landed::SavedToFailureBranch { .. } => false,
+        });
+        let is_to_land = match current.judgement() {
             None => true,
             Some(judgement) => judgement.landing == Landing::Commit && !has_begun,
         };
-        let is_undone = current.landed.iter().any(is_back);
-        let state = if is_undone { current.checkpoint.clone() } else { self.observed_state() };
+        let state = if current.is_rolled_back() {
+            current.checkpoint().cloned()
+        } else {
+            self.observed_state()
+        };
         state.filter(|_| is_to_land)
     }
 }

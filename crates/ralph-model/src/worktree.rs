@@ -75,6 +75,25 @@ pub struct Observation {
     pub autorun_changes: Vec<AutorunChange>,
 }
 
+impl Observation {
+    /// Returns the work tree as observed.
+    pub fn to_survey(&self) -> Survey {
+        let Self { tree, changes, checked_out, .. } = self;
+        Survey { tree: tree.clone(), changes: *changes, checked_out: checked_out.clone() }
+    }
+}
+
+/// Everything in the work tree that is not ignored.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Survey {
+    pub tree: TreeId,
+    /// Whether it differs from the last commit.
+    pub changes: TreeDiff,
+    /// What is checked out, if known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checked_out: Option<CheckedOut>,
+}
+
 /// Changes of the work tree while a run was stopped.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChangesWhileStopped {

@@ -13,8 +13,8 @@ use std::rc::Rc;
 
 use ralph_core::asking::prompt::PromptError;
 use ralph_core::ports::{
-    Agent, AgentRequest, CompareMode, FailureBranchOrder, GateOrder, Gates, ListOrder, Ports,
-    Store, StoreError, TasksError, View,
+    Agent, AgentRequest, FailureBranchOrder, GateOrder, Gates, ListOrder, Ports, Store, StoreError,
+    TasksError, View,
 };
 use ralph_core::run_loop::engine::{Engine, EngineError, RunStart};
 use ralph_core::run_loop::fold::fold_events;
@@ -332,7 +332,7 @@ impl Store for SharedWorld {
         self.0.borrow().tasks.clone().ok_or_else(missing)
     }
 
-    fn check_task_file(&mut self, path: &Path, known: &TaskList, _look: CompareMode) -> TasksFound {
+    fn check_task_file(&mut self, path: &Path, known: &TaskList) -> TasksFound {
         self.count_call();
         match &self.0.borrow().tasks {
             Some(list) if list == known => TasksFound::Same,

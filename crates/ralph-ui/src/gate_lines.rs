@@ -7,6 +7,7 @@ use std::io::Write;
 use ralph_model::child::{ChildEnd, SoftLimit};
 use ralph_model::gate::{Gate, GateResult, GateStatus, Severity};
 use ralph_model::recipe::Recipe;
+use ralph_model::refusal::Refusal;
 use ralph_model::text::Truncate;
 
 use crate::line_text::{print_warning, shorten_text};
@@ -63,6 +64,15 @@ pub(crate) fn print_gate_result<W: Write>(
     }
     if let Some(end) = &result.end {
         warn_about_child(page, end, &format!("gate {gate}"));
+    }
+}
+
+/// Prints what ralph refused, and why.
+pub(crate) fn print_refusal<W: Write>(page: &mut LineWriter<W>, refusal: &Refusal) {
+    page.write_marked(LineMark::Fail, &format!("Refused: {}", refusal.kind));
+    let output = sanitize::sanitize_text(&refusal.output);
+    for line in stream::take_excerpt(page.style(), &output) {
+        page.write_line(&line);
     }
 }
 

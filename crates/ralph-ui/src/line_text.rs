@@ -5,7 +5,7 @@
 use std::io::Write;
 
 use ralph_model::ids::IterationNumber;
-use ralph_model::run::{AgentCallState, Iteration, RunState};
+use ralph_model::run::RunState;
 
 use crate::line_writer::LineWriter;
 use crate::sanitize;
@@ -20,16 +20,6 @@ const SHORT_ID: usize = 7;
 /// Returns `Iteration 2/10`.
 pub(crate) fn format_iteration(iteration: IterationNumber, state: &RunState) -> String {
     format!("Iteration {iteration}/{}", state.last_iteration())
-}
-
-/// Returns the state of the current agent calls: the work first, then the verdict of a gate, and
-/// after the judgement the commit message.
-pub(crate) fn find_open_call(current: &Iteration) -> &AgentCallState {
-    match (&current.judgement, &current.work.end) {
-        (Some(_), _) => &current.message,
-        (None, Some(_)) if current.gate != AgentCallState::default() => &current.gate,
-        (None, _) => &current.work,
-    }
 }
 
 pub(crate) fn print_warning<W: Write>(page: &mut LineWriter<W>, text: &str) {

@@ -14,6 +14,7 @@ use ralph_model::failure::{Failure, FailureRule};
 use ralph_model::gate::{Gate, Severity};
 use ralph_model::ids::{AskNumber, IterationNumber, Role, TaskId};
 use ralph_model::judgement::{Judgement, Verdict};
+use ralph_model::phase::Iteration;
 use ralph_model::plan::PlanState;
 use ralph_model::recipe::{Completion, Recipe};
 use ralph_model::review::ReviewResult;
@@ -21,9 +22,9 @@ use ralph_model::run::{AgentCallEnd, AgentCallState, RunState};
 use ralph_model::units::Millis;
 use ralph_model::worktree::{Checkpoint, Landed};
 
-use crate::gate_lines::{print_gate_result, print_gate_start, warn_about_child};
+use crate::gate_lines::{print_gate_result, print_gate_start, print_refusal, warn_about_child};
 use crate::line_text::{
-    FOREIGN_TEXT_CHARS, find_open_call, format_iteration, print_warning, shorten_id, shorten_text,
+    FOREIGN_TEXT_CHARS, format_iteration, print_warning, shorten_id, shorten_text,
 };
 use crate::line_writer::LineWriter;
 use crate::stream::{self, choose_plural};
@@ -115,10 +116,11 @@ impl RunLines {
             Event::BaselineChecked { result } => {
                 task_lines::print_baseline_result(page, result, &state.recipe);
             }
-            Event::TasksWritten | Event::Observed { .. } => {}
+            Event::TasksWritten | Event::Observed { .. } | Event::Rechecked { .. } => {}
             Event::PlanSeen { look } => print_plan_progress(page, look, state),
             Event::AgentListRead { diff: claim } => task_lines::print_reverted_changes(page, claim),
-            Event::GateChecked { result } => print_gate_result(page, result, &state.recipe),
+            Event::Refused { refusal } => print_refusal(page, refusal),
+            Event::GateChecked { result, .. } => print_gate_result(page, result, &state.recipe),
             Event::Judged { judgement } => print_judgement(page, judgement, state),
             Event::Landed { landed } => print_landing(page, landed, state),
             Event::IterationEnded { iteration } => print_iteration_end(page, *iteration, state),
@@ -289,7 +291,7 @@ fn print_agent_call<W: Write>(
 fn print_reply<W: Write>(page: &mut LineWriter<W>, reply: &Reply, state: &RunState) {
     page.write_line(&stream::format_summary(page.style(), reply));
     warn_about_child(page, &reply.end, "the agent");
-    let asking = state.current.as_ref().map(find_open_call);
+    let asking = state.current.as_ref().and_then(Iteration::open_call);
     let Some(failure) = &reply.failure else {
         if let Some(asking) = asking {
             print_unusable_answer(page, asking);
@@ -348,7 +350,7 @@ fn print_agent_failure<W: Write>(page: &mut LineWriter<W>, failure: &Failure) {
 }
 
 fn print_judgement<W: Write>(page: &mut LineWriter<W>, judgement: &Judgement, state: &RunState) {
-    let has_gates = state.current.as_ref().is_some_and(|current| !current.gates.is_empty());
+    let has_gates = state.current.as_ref().is_some_and(|current| !current.gates().is_empty());
     let done = shorten_text(page, &state.recipe.completion_response);
     let is_last = state.iterations >= state.last_iteration();
     let followup = if is_last { "" } else { "; the next prompt reports it" };

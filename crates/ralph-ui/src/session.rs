@@ -293,7 +293,7 @@ impl<W: Write> SessionLog<W> {
     /// Counts a call that repeats a failed one. Calls after a usage limit or an interruption by the
     /// user do not count.
     fn count_retry(&mut self, purpose: &Purpose, state: &RunState) {
-        let asking = state.current.as_ref().map(|current| current.call_state(purpose));
+        let asking = state.current.as_ref().and_then(|current| current.call_state(purpose));
         let rule = asking
             .and_then(|asking| asking.last_failure.as_ref())
             .map(|failure| failure.class.rule());
@@ -341,7 +341,8 @@ impl<W: Write> Ui for SessionLog<W> {
                     open.status = LoggedStatus::Failed("failed: commit refused".to_owned());
                 }
             }
-            Event::GateChecked { result } | Event::BaselineChecked { result } => {
+            Event::Refused { refusal } => self.write_labeled("refused", refusal.kind.name()),
+            Event::GateChecked { result, .. } | Event::BaselineChecked { result } => {
                 self.write_gate_result(result);
             }
             Event::Warned { text } => self.write_labeled("warning", text),

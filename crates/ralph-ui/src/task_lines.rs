@@ -126,14 +126,16 @@ pub(crate) fn print_reverted_changes<W: Write>(page: &mut LineWriter<W>, claim: 
 }
 
 fn has_reverted_changes(state: &RunState) -> bool {
-    let claim = state.current.as_ref().and_then(|current| current.list_diff.as_ref());
+    let claim = state.current.as_ref().and_then(|current| current.list_diff());
     claim.is_some_and(|claim| !claim.refused.is_empty())
 }
 
 /// Returns whether the open iteration is a review without a usable answer.
 fn is_review_without_verdict(state: &RunState) -> bool {
     let current = state.current.as_ref();
-    current.is_some_and(|current| current.role == Role::Review && current.work.wrong.is_some())
+    current.is_some_and(|current| {
+        current.role == Role::Review && current.work().is_some_and(|call| call.wrong.is_some())
+    })
 }
 
 /// Prints the judgement of an attempt at a task. Returns whether the iteration has a task.

@@ -58,7 +58,7 @@ impl VerboseLines {
                     }
                 }
             }
-            Event::GateChecked { result } => print_gate_result(page, result),
+            Event::GateChecked { result, .. } => print_gate_result(page, result),
             Event::Judged { judgement } => print_completion(page, judgement, state),
             _ => {}
         }

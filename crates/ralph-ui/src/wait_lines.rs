@@ -6,10 +6,11 @@ use std::io::Write;
 
 use ralph_model::event::WaitReason;
 use ralph_model::gate::Gate;
+use ralph_model::phase::Iteration;
 use ralph_model::run::RunState;
 use ralph_model::units::{Millis, Timestamp};
 
-use crate::line_text::{find_open_call, shorten_text};
+use crate::line_text::shorten_text;
 use crate::line_writer::LineWriter;
 use crate::style::LineMark;
 use crate::time;
@@ -33,7 +34,7 @@ pub(crate) fn print_wait_start<W: Write>(
             &format!("Usage limit: waiting until {at} (in {left}); this counts against no limit"),
         ),
         WaitReason::Retry => {
-            let asking = state.current.as_ref().map(find_open_call);
+            let asking = state.current.as_ref().and_then(Iteration::open_call);
             let count = asking.map_or(1, |asking| asking.failures);
             let why = asking
                 .and_then(|asking| asking.last_failure.as_ref())

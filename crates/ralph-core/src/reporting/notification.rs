@@ -139,6 +139,7 @@ impl NotificationDraft {
 
 /// Returns the notification that an event is worth, if any. `state` is the one that follows from
 /// the event.
+#[expect(clippy::wildcard_enum_match_arm, reason = "most events are not worth one")]
 pub fn build_notification(
     policy: &NotificationPolicy,
     recorded: &Recorded,
@@ -156,26 +157,7 @@ pub fn build_notification(
             "paused",
             "it waits until a user resumes it",
         ),
-        Event::Waiting { reason: WaitReason::Retry | WaitReason::Delay, .. }
-        | Event::RunStarted { .. }
-        | Event::RunResumed { .. }
-        | Event::TasksRead { .. }
-        | Event::TasksWritten
-        | Event::BaselineStarted { .. }
-        | Event::BaselineChecked { .. }
-        | Event::IterationStarted { .. }
-        | Event::Checkpointed { .. }
-        | Event::Asked { .. }
-        | Event::Replied { .. }
-        | Event::Observed { .. }
-        | Event::PlanSeen { .. }
-        | Event::AgentListRead { .. }
-        | Event::GateChecked { .. }
-        | Event::Landed { .. }
-        | Event::IterationEnded { .. }
-        | Event::ControlRequested { .. }
-        | Event::TaskSkipped { .. }
-        | Event::Warned { .. } => return None,
+        _ => return None,
     };
     policy.on.contains(&news.occasion).then(|| finish_notification(news, recorded, state))
 }

@@ -179,7 +179,12 @@ impl Report {
                     self.edits.push_item(format!("reverted after {role}: {violation}"));
                 }
             }
-            Event::GateChecked { result } => self.count_gate(task, result),
+            Event::GateChecked { result, survey: _ } => self.count_gate(task, result),
+            Event::Refused { refusal } => {
+                let name = format!("{} (refused)", refusal.kind);
+                let count = self.gates.entry(name);
+                count.or_insert_with(|| GateCount::new(Severity::Hard)).count_refusal();
+            }
             Event::BaselineChecked { result } => {
                 let gate = self.gates.entry(result.gate.clone());
                 gate.or_insert_with(|| GateCount::new(result.severity)).before =
@@ -211,6 +216,7 @@ impl Report {
             | Event::TasksWritten
             | Event::BaselineStarted { .. }
             | Event::Checkpointed { .. }
+            | Event::Rechecked { .. }
             | Event::Judged { .. }
             | Event::Paused
             | Event::RunEnded { .. } => {}
@@ -274,7 +280,7 @@ impl Report {
         else {
             return;
         };
-        let (Some(judgement), Some(task)) = (&current.judgement, &current.task) else { return };
+        let (Some(judgement), Some(task)) = (current.judgement(), &current.task) else { return };
         let settled =
             settle::settle_iteration(work, board.attempt_log(task).failed, &board.list, current);
         let is_made = settled.changes == judgement.changes;

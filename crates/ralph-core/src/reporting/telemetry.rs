@@ -176,7 +176,7 @@ impl Telemetry {
             Event::Replied { ask, reply } => {
                 ended.extend(self.end_agent_call(*ask, reply, recorded.at, state));
             }
-            Event::GateChecked { result } | Event::BaselineChecked { result } => {
+            Event::GateChecked { result, survey: _ } | Event::BaselineChecked { result } => {
                 ended.push(self.new_gate_span(result, recorded));
             }
             Event::Judged { judgement } => self.record_verdict(judgement),
@@ -198,6 +198,8 @@ impl Telemetry {
             | Event::Observed { .. }
             | Event::PlanSeen { .. }
             | Event::AgentListRead { .. }
+            | Event::Refused { .. }
+            | Event::Rechecked { .. }
             | Event::ControlRequested { .. }
             | Event::TaskSkipped { .. }
             | Event::Warned { .. } => {}

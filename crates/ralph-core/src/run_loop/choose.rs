@@ -8,16 +8,17 @@
 mod gates;
 mod landing;
 
-use ralph_model::agent_call_state::{AgentCallEnd, AgentCallState, PromptSize};
+use ralph_model::agent_call_state::{AgentCallState, PromptSize};
 use ralph_model::control::{Pause, SkipRequest};
 use ralph_model::event::{Purpose, WaitReason};
 use ralph_model::failure::{Failure, FailureClass, RateLimitAction};
 use ralph_model::gate::{GateStatus, Severity};
 use ralph_model::ids::{AskNumber, IterationNumber, Role, TaskId};
-use ralph_model::judgement::Verdict;
 use ralph_model::outcome::{Outcome, SandboxBlockedGate, TaskWait};
+use ralph_model::phase::{Iteration, Phase};
 use ralph_model::recipe::{BaselinePolicy, OnFailure, Recipe, TaskWork, Work};
-use ralph_model::run::{Completeness, Iteration, RunState};
+use ralph_model::refusal::RefusalKind;
+use ralph_model::run::{Completeness, RunState};
 use ralph_model::task::{Task, TaskStatus};
 use ralph_model::task_state::{FileState, TaskState};
 use ralph_model::units::Timestamp;
@@ -26,12 +27,9 @@ use ralph_model::worktree::Checkpoint;
 use crate::ports::{CheckpointDepth, Moment, StopRequest};
 use crate::tasks::next_work::{NextWork, WorkChoice, choose_work, find_due_compaction};
 
-pub(crate) use gates::{
-    GIT_TAMPERING, PROTECTED_PATHS, SECRETS, UNSTABLE_FILES, find_forbidden_paths,
-    find_protected_paths, needs_recheck,
-};
-pub use gates::{build_cached_result, build_refusal_result};
-pub(crate) use landing::{build_commit_message, settle_iteration};
+pub use gates::build_cached_result;
+pub(crate) use gates::{find_forbidden_paths, find_protected_paths, needs_recheck};
+pub(crate) use landing::build_commit_message;
 
 /// The next thing the engine does.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -88,14 +86,10 @@ pub enum Step {
         gate: usize,
         severity: Severity,
     },
-    /// Refuse work that changed protected or out-of-scope paths.
-    Refuse {
-        paths: Vec<String>,
-    },
-    /// Refuse work that contains secrets.
-    RefuseLeaks,
-    /// Refuse work that came with changes to git's own files.
-    RefuseGitTampering,
+    /// Refuse the work.
+    Refuse(RefusalKind),
+    /// Compare the work tree with what the gates checked.
+    Recheck,
     /// Decide what follows from the iteration.
     Judge,
     /// Write the list to the task file as the landing changes it.
@@ -130,41 +124,6 @@ pub enum Step {
     Finish(Outcome),
 }
 
-impl Step {
-    /// Returns whether the step leaves the work tree untouched.
-    pub(crate) fn leaves_tree_untouched(&self) -> bool {
-        match self {
-            Self::Judge | Self::Survey | Self::Reuse { .. } => true,
-            Self::ReadTasks
-            | Self::WriteTasks
-            | Self::BeginBaseline
-            | Self::Baseline { .. }
-            | Self::Begin { .. }
-            | Self::Checkpoint(_)
-            | Self::Recover { .. }
-            | Self::Ask { .. }
-            | Self::Wait { .. }
-            | Self::RecordPlanState
-            | Self::Observe
-            | Self::Check { .. }
-            | Self::RecordVerdict { .. }
-            | Self::Refuse { .. }
-            | Self::RefuseLeaks
-            | Self::RefuseGitTampering
-            | Self::WriteList
-            | Self::DiscardMessageSideEffects
-            | Self::Commit { .. }
-            | Self::Scm { .. }
-            | Self::Rollback
-            | Self::SaveToFailureBranch
-            | Self::Skip { .. }
-            | Self::WaitWhilePaused
-            | Self::EndIteration(_)
-            | Self::Finish(_) => false,
-        }
-    }
-}
-
 /// Whether attempts at a task left something in the work tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Leftover {
@@ -197,35 +156,17 @@ pub fn choose_next_step(state: &RunState, moment: Moment) -> Step {
 /// landing: changes that the user makes during the pause would be blamed on the agent, or
 /// would bypass the gates.
 fn can_pause_before(state: &RunState, step: &Step) -> bool {
-    let is_unanswered = state.current.as_ref().is_none_or(|current| current.work.end.is_none());
-    match step {
-        Step::BeginBaseline | Step::Baseline { .. } | Step::Begin { .. } | Step::Checkpoint(_) => {
-            true
-        }
-        Step::Ask { .. } | Step::Wait { .. } => is_unanswered,
-        Step::ReadTasks
-        | Step::WriteTasks
-        | Step::Recover { .. }
-        | Step::RecordPlanState
-        | Step::Observe
-        | Step::Check { .. }
-        | Step::RecordVerdict { .. }
-        | Step::Reuse { .. }
-        | Step::Refuse { .. }
-        | Step::RefuseLeaks
-        | Step::RefuseGitTampering
-        | Step::Judge
-        | Step::WriteList
-        | Step::Survey
-        | Step::DiscardMessageSideEffects
-        | Step::Commit { .. }
-        | Step::Scm { .. }
-        | Step::Rollback
-        | Step::SaveToFailureBranch
-        | Step::Skip { .. }
-        | Step::WaitWhilePaused
-        | Step::EndIteration(_)
-        | Step::Finish(_) => false,
+    match &state.current {
+        None => matches!(
+            step,
+            Step::BeginBaseline | Step::Baseline { .. } | Step::Begin { .. } | Step::Wait { .. }
+        ),
+        Some(current) => match current.phase {
+            Phase::Started | Phase::Working(_) => {
+                matches!(step, Step::Checkpoint(_) | Step::Ask { .. } | Step::Wait { .. })
+            }
+            Phase::Checking(_) | Phase::Landing(_) => false,
+        },
     }
 }
 
@@ -368,54 +309,25 @@ fn choose_baseline_step(state: &RunState) -> Option<Step> {
     }
 }
 
-/// Chooses within an iteration: checkpoint, ask, check, judge, land, close.
+/// Chooses within an iteration.
 fn choose_within_iteration(state: &RunState, current: &Iteration, moment: Moment) -> Step {
-    if let Some(step) = choose_skip_step(state, current, moment) {
-        return step;
-    }
-    if current.checkpoint.is_none() {
-        if is_task_file_stale(state) {
-            return Step::WriteTasks;
+    match &current.phase {
+        Phase::Started if is_task_file_stale(state) => Step::WriteTasks,
+        Phase::Started => Step::Checkpoint(select_checkpoint_depth(&state.recipe)),
+        Phase::Landing(landing) => landing::choose_landing_step(state, current, landing, moment),
+        Phase::Working(_) | Phase::Checking(_) if is_skipped(state, current) => {
+            let is_observed = current.checking().is_some_and(|it| it.observed.is_some());
+            // A review changes nothing that would have to be saved.
+            if is_observed || current.role == Role::Review { Step::Judge } else { Step::Observe }
         }
-        return Step::Checkpoint(select_checkpoint_depth(&state.recipe));
-    }
-    match &current.work.end {
-        // An answer that an older version judged may be in the wrong form for this one.
-        None if current.judgement.is_some() => {}
-        None => return choose_call_step(state, current, Purpose::Work, moment),
-        // The loop continues without a memory.
-        Some(AgentCallEnd::Hopeless(_)) if current.role == Role::Compact => {}
-        Some(AgentCallEnd::Hopeless(failure)) => return give_up(current, failure),
-        Some(AgentCallEnd::Answered(_)) => {
-            if let Some(step) = gates::choose_gate_step(state, current, moment) {
-                return step;
-            }
-        }
-        Some(AgentCallEnd::FailedAttempt(_)) => {}
-    }
-    match &current.judgement {
-        None => Step::Judge,
-        Some(judgement) => landing::choose_landing_step(state, current, judgement, moment)
-            .unwrap_or(Step::EndIteration(current.number)),
+        Phase::Working(_) => choose_call_step(state, current, Purpose::Work, moment),
+        Phase::Checking(checking) => gates::choose_check_step(state, current, checking, moment),
     }
 }
 
-/// Chooses the next step of an iteration whose task the user skips. An iteration that is
-/// judged already lands first.
-fn choose_skip_step(state: &RunState, current: &Iteration, moment: Moment) -> Option<Step> {
-    let is_wanted =
-        current.task.as_ref().is_some_and(|task| state.control.find_skip(task).is_some());
-    match &current.judgement {
-        Some(judgement) if matches!(judgement.verdict, Verdict::Skipped { .. }) => Some(
-            landing::choose_landing_step(state, current, judgement, moment)
-                .unwrap_or(Step::EndIteration(current.number)),
-        ),
-        None if is_wanted && current.observed.is_none() && current.role != Role::Review => {
-            Some(Step::Observe)
-        }
-        None if is_wanted => Some(Step::Judge),
-        Some(_) | None => None,
-    }
+/// Returns whether the user skips the task of the iteration.
+fn is_skipped(state: &RunState, current: &Iteration) -> bool {
+    current.task.as_ref().is_some_and(|task| state.control.find_skip(task).is_some())
 }
 
 /// Returns how much a checkpoint records: the whole tree only where the recipe may have
@@ -437,7 +349,8 @@ fn choose_call_step(
     purpose: Purpose,
     moment: Moment,
 ) -> Step {
-    let asking = current.call_state(&purpose);
+    let not_asked = AgentCallState::default();
+    let asking = current.call_state(&purpose).unwrap_or(&not_asked);
     if let Some(ask) = asking.pending {
         return Step::Recover { ask, purpose };
     }

@@ -21,9 +21,10 @@ mod task_file;
 
 use std::path::PathBuf;
 
-use ralph_model::event::{Event, JOURNAL_VERSION, Purpose, Recorded, WaitReason};
+use ralph_model::event::{Event, JOURNAL_VERSION, Recorded, WaitReason};
 use ralph_model::ids::{IterationNumber, RunId};
 use ralph_model::outcome::Outcome;
+use ralph_model::phase::Iteration;
 use ralph_model::recipe::Recipe;
 use ralph_model::run::{IterationMark, RunState};
 use ralph_model::units::Timestamp;
@@ -33,8 +34,8 @@ use recheck::Recheck;
 use crate::asking::capability;
 use crate::asking::prompt::PromptError;
 use crate::ports::{
-    Activity, CommitOrder, CommitResult, CompareMode, Moment, Ports, ScmResult, StoreError, Survey,
-    TasksError, VcsError, View,
+    Activity, CommitOrder, CommitResult, Moment, Ports, ScmResult, StoreError, TasksError,
+    VcsError, View,
 };
 use crate::run_loop::choose::{self, Step};
 use crate::run_loop::fold::{FoldError, apply_event, start_state};
@@ -44,17 +45,6 @@ pub struct Engine<'a> {
     state: RunState,
     ports: Ports<'a>,
     prompt_warnings: prompt_inputs::PromptWarnings,
-    /// Set on resume: an earlier process may have reset the history without recording it.
-    may_repeat_history_reset: bool,
-    /// How the task file is compared before the next iteration.
-    compare_mode: CompareMode,
-    /// Whether the commit hooks were test-run.
-    are_hooks_tried: bool,
-    /// Survey taken after the last gate; cleared by any step that may change the work
-    /// tree.
-    post_gate_survey: Option<Survey>,
-    /// HEAD at survey time, set when a commit found that HEAD had moved.
-    expected_head: Option<CheckedOut>,
 }
 
 /// Parameters of a new run.
@@ -98,6 +88,9 @@ enum StepError {
     Engine(EngineError),
     /// Something outside of ralph failed; the run ends regularly.
     Outcome(Outcome),
+    /// HEAD moved between the survey and the commit. A resumed run finds HEAD moved as well
+    /// and leaves the decision to the user.
+    Moved { then: CheckedOut, now: CheckedOut },
 }
 
 impl From<EngineError> for StepError {
@@ -156,7 +149,6 @@ impl<'a> Engine<'a> {
         recipe: Option<Recipe>,
     ) -> Result<Self, EngineError> {
         let mut engine = Self::new(state, ports);
-        engine.may_repeat_history_reset = true;
         engine.check_unchanged_since_end()?;
         let is_changed = recipe.is_some();
         // Must happen before `RunResumed` is recorded: until then only the user can have
@@ -188,18 +180,7 @@ impl<'a> Engine<'a> {
     }
 
     fn new(state: RunState, ports: Ports<'a>) -> Self {
-        let (prompt_warnings, compare_mode) =
-            (prompt_inputs::PromptWarnings::default(), CompareMode::Content);
-        Self {
-            state,
-            ports,
-            prompt_warnings,
-            may_repeat_history_reset: false,
-            compare_mode,
-            are_hooks_tried: false,
-            post_gate_survey: None,
-            expected_head: None,
-        }
+        Self { state, ports, prompt_warnings: prompt_inputs::PromptWarnings::default() }
     }
 
     /// Warns about settings that an agent does not support.
@@ -228,16 +209,29 @@ impl<'a> Engine<'a> {
             let step = choose::choose_next_step(&self.state, moment);
             match self.execute_step(step, moment) {
                 Ok(()) => {}
-                Err(StepError::Outcome(outcome)) => return self.finish_run(outcome),
+                Err(StepError::Outcome(outcome)) => return self.finish_run(outcome, None),
+                Err(StepError::Moved { then, now }) => {
+                    let message = format!(
+                        "HEAD moved before the commit: {then} was checked out, and now it is {now}; \
+                         `ralph resume` shows the options; a new run with `--include-dirty` starts \
+                         from the current commit and keeps the work"
+                    );
+                    return self.finish_run(Outcome::GitFailed { message }, Some(then));
+                }
                 Err(StepError::Engine(error)) => return Err(error),
             }
         }
     }
 
-    fn finish_run(&mut self, outcome: Outcome) -> Result<Outcome, EngineError> {
+    /// Ends the run. `expected_head` is what was checked out before somebody else moved it.
+    fn finish_run(
+        &mut self,
+        outcome: Outcome,
+        expected_head: Option<CheckedOut>,
+    ) -> Result<Outcome, EngineError> {
         self.restore_task_file()?;
         self.restore_plan_file()?;
-        let left = self.take_end_snapshot();
+        let left = self.take_end_snapshot(expected_head);
         let restored = self.ports.vcs.restore_last_refs();
         if !restored.is_empty() {
             let text =
@@ -251,9 +245,6 @@ impl<'a> Engine<'a> {
 
     /// Executes one step.
     fn execute_step(&mut self, step: Step, moment: Moment) -> Result<(), StepError> {
-        if !step.leaves_tree_untouched() {
-            self.post_gate_survey = None;
-        }
         match step {
             Step::ReadTasks => self.read_tasks()?,
             Step::WriteTasks => self.write_tasks()?,
@@ -263,7 +254,7 @@ impl<'a> Engine<'a> {
             }
             Step::Baseline { gate, severity } => self.check_baseline(gate, severity)?,
             Step::Begin { iteration, role, task } => {
-                if !self.merge_task_file_edits(self.compare_mode)? {
+                if !self.merge_task_file_edits()? {
                     self.record_event(Event::IterationStarted { iteration, role, task })?;
                 }
             }
@@ -273,12 +264,7 @@ impl<'a> Engine<'a> {
                 self.record_event(Event::Checkpointed { checkpoint })?;
             }
             Step::Recover { ask, purpose } => self.recover_call(ask, purpose, moment)?,
-            Step::Ask { ask, purpose, size } => {
-                let is_gate = matches!(purpose, Purpose::Gate(_));
-                if !is_gate || self.recheck_tree()? == Recheck::Same {
-                    self.call_agent(ask, purpose, size, moment)?;
-                }
-            }
+            Step::Ask { ask, purpose, size } => self.call_agent(ask, purpose, size, moment)?,
             Step::Wait { until, reason } => self.wait_until(until, reason)?,
             Step::RecordPlanState => self.record_plan_state()?,
             Step::Observe => {
@@ -286,7 +272,7 @@ impl<'a> Engine<'a> {
                 if self.state.recipe.is_list_owned_by_agent() {
                     self.read_agent_list()?;
                     self.observe_changes()?;
-                } else if !self.merge_task_file_edits(CompareMode::Content)? {
+                } else if !self.merge_task_file_edits()? {
                     self.observe_changes()?;
                 }
             }
@@ -294,13 +280,12 @@ impl<'a> Engine<'a> {
             Step::RecordVerdict { gate, severity } => self.finish_gate_review(gate, severity)?,
             Step::Reuse { gate, severity } => {
                 let result = choose::build_cached_result(&self.state.recipe.gates[gate], severity);
-                self.record_event(Event::GateChecked { result })?;
+                self.record_event(Event::GateChecked { result, survey: None })?;
             }
-            Step::Refuse { paths } => self.refuse_paths(&paths)?,
-            Step::RefuseLeaks => self.refuse_leaks()?,
-            Step::RefuseGitTampering => self.refuse_git_tampering()?,
+            Step::Refuse(kind) => self.refuse_work(kind)?,
+            Step::Recheck => self.recheck_tree()?,
             Step::Judge => {
-                if self.recheck_work()? == Recheck::Same {
+                if self.run_commit_hook()? == Recheck::Same {
                     self.judge_iteration()?;
                 }
             }
@@ -310,10 +295,8 @@ impl<'a> Engine<'a> {
             Step::Commit { message, command } => self.commit_work(message, command)?,
             Step::Scm { command, args } => self.run_scm(&command, &args)?,
             Step::Rollback => {
-                let checkpoint = self
-                    .map_current(|current| current.checkpoint.clone())
-                    .flatten()
-                    .unwrap_or(Checkpoint::None);
+                let checkpoint = self.map_current(|current| current.checkpoint().cloned());
+                let checkpoint = checkpoint.flatten().unwrap_or(Checkpoint::None);
                 let kept = self.ports.vcs.roll_back(&self.git_mark(), &checkpoint)?;
                 self.record_event(Event::Landed { landed: Landed::RolledBack { kept } })?;
             }
@@ -323,7 +306,7 @@ impl<'a> Engine<'a> {
             Step::EndIteration(iteration) => {
                 self.publish_memory(iteration)?;
                 let has_handoff = self.map_current(|current| {
-                    current.judgement.as_ref().is_some_and(|it| it.handoff.is_some())
+                    current.judgement().is_some_and(|it| it.handoff.is_some())
                 });
                 self.record_event(Event::IterationEnded { iteration })?;
                 if has_handoff == Some(true) {
@@ -380,34 +363,22 @@ impl<'a> Engine<'a> {
                 }
                 CommitResult::Refused { output } => Landed::CommitRefused { output },
                 CommitResult::Interrupted => return Err(StepError::Outcome(Outcome::Interrupted)),
-                CommitResult::Moved { then, now } => return Err(self.report_moved_head(then, &now)),
+                CommitResult::Moved { then, now } => return Err(StepError::Moved { then, now }),
             }
         };
         self.record_event(Event::Landed { landed })?;
         Ok(())
     }
 
-    /// Ends the run because HEAD moved between the survey and the commit. A resumed run
-    /// finds HEAD moved as well and leaves the decision to the user.
-    fn report_moved_head(&mut self, then: CheckedOut, now: &CheckedOut) -> StepError {
-        let message = format!(
-            "HEAD moved before the commit: {then} was checked out, and now it is {now}; \
-             `ralph resume` shows the options; a new run with `--include-dirty` starts from \
-             the current commit and keeps the work"
-        );
-        self.expected_head = Some(then);
-        StepError::Outcome(Outcome::GitFailed { message })
-    }
-
     fn surveyed_tree(&self) -> Option<TreeId> {
-        self.state.current.as_ref()?.landed.iter().find_map(Landed::surveyed_tree).cloned()
+        self.state.current.as_ref()?.landing()?.plan.surveyed_tree().cloned()
     }
 
     /// Returns what was checked out when the tree to commit was surveyed.
     fn surveyed_head(&self) -> Option<CheckedOut> {
-        let landed = &self.state.current.as_ref()?.landed;
+        let landed = self.state.current.as_ref()?.landed();
         let has_run = landed.iter().any(|it| matches!(it, Landed::ScmRan { .. }));
-        let on = landed.iter().find_map(Landed::surveyed_head).cloned();
+        let on = landed.iter().rev().find_map(Landed::surveyed_head).cloned();
         on.filter(|_| !has_run)
     }
 
@@ -426,7 +397,7 @@ impl<'a> Engine<'a> {
 
     /// Publishes the memory that a compaction produced, if any.
     fn publish_memory(&mut self, iteration: IterationNumber) -> Result<(), EngineError> {
-        let judgement = self.state.current.as_ref().and_then(|current| current.judgement.as_ref());
+        let judgement = self.state.current.as_ref().and_then(Iteration::judgement);
         let Some(compacted) = judgement.and_then(|it| it.compacted.as_deref()) else {
             return Ok(());
         };
@@ -439,10 +410,12 @@ impl<'a> Engine<'a> {
     fn publish_view(&mut self, kind: ViewKind) -> Result<(), EngineError> {
         let view = match (kind, &self.state.current, &self.state.baseline) {
             (ViewKind::Gates, Some(current), _) => {
-                View::Gates { iteration: current.number, results: &current.gates }
+                let (results, refusals) = (current.gates(), current.refusals());
+                View::Gates { iteration: current.number, results, refusals }
             }
             (ViewKind::Gates, None, Some(baseline)) => {
-                View::Gates { iteration: IterationNumber(0), results: &baseline.results }
+                let results = &baseline.results;
+                View::Gates { iteration: IterationNumber(0), results, refusals: &[] }
             }
             (ViewKind::State | ViewKind::Gates, _, _) => View::State(&self.state),
         };
@@ -462,7 +435,7 @@ impl<'a> Engine<'a> {
         self.state.git_mark()
     }
 
-    fn map_current<T>(&self, look: impl FnOnce(&ralph_model::run::Iteration) -> T) -> Option<T> {
+    fn map_current<T>(&self, look: impl FnOnce(&Iteration) -> T) -> Option<T> {
         self.state.current.as_ref().map(look)
     }
 }

@@ -5,7 +5,7 @@
 use ralph_model::abandoned_task::AbandonedTask;
 use ralph_model::attempt::{AttemptLog, FailedOutput, GiveUpReason};
 use ralph_model::run::Iteration;
-use ralph_model::worktree::{Checkpoint, Landed};
+use ralph_model::worktree::Checkpoint;
 
 use crate::checking::stuck;
 
@@ -35,8 +35,8 @@ pub(crate) fn build_abandoned_task(
         alike: log.alike,
         stuck_after,
         shifts: log.shifts,
-        branch: current.landed.iter().find_map(Landed::failure_branch).map(str::to_owned),
-        onto: match &current.checkpoint {
+        branch: current.failure_branch().map(str::to_owned),
+        onto: match current.checkpoint() {
             Some(Checkpoint::Git { branch: Some(branch), .. }) => {
                 Some(branch.strip_prefix("refs/heads/").unwrap_or(branch).to_owned())
             }

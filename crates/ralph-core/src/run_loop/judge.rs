@@ -16,7 +16,7 @@ use ralph_model::failure::Failure;
 use ralph_model::gate::{FailAction, GateResult};
 use ralph_model::ids::Role;
 use ralph_model::judgement::{Feedback, Judgement, Landing, Verdict};
-use ralph_model::recipe::{CommitPolicy, OnFailure, Recipe};
+use ralph_model::recipe::{OnFailure, Recipe};
 use ralph_model::run::{AgentCallEnd, Iteration, RunState};
 use ralph_model::worktree::Checkpoint;
 
@@ -43,7 +43,7 @@ fn judge_role(state: &RunState, current: &Iteration) -> Option<Judgement> {
     if let Some(skip) = current.task.as_ref().and_then(|task| state.control.find_skip(task)) {
         return Some(judge_skipped(state, current, skip));
     }
-    let end = current.work.end.as_ref()?;
+    let end = current.work_end()?;
     if current.role == Role::Compact {
         return Some(compact::judge_compaction(state, end));
     }
@@ -56,7 +56,7 @@ fn judge_role(state: &RunState, current: &Iteration) -> Option<Judgement> {
             | Role::Implement
             | Role::Fix
             | Role::Compact
-            | Role::Message => task::judge_attempt(state, tasks, work, task, current),
+            | Role::Message => task::judge_attempt(state, tasks, work, task, current, end),
         },
         _ => match end {
             AgentCallEnd::FailedAttempt(failure) | AgentCallEnd::Hopeless(failure) => {
@@ -92,15 +92,6 @@ fn judge_cut_off(failure: &Failure) -> Judgement {
     )
 }
 
-fn select_success_landing(recipe: &Recipe) -> Landing {
-    match recipe.landing.commit {
-        CommitPolicy::Ralph | CommitPolicy::Scm(_) => Landing::Commit,
-        // ralph commits the list, if the agent's commit does not contain it.
-        CommitPolicy::Agent if recipe.task_work().is_some() => Landing::Commit,
-        CommitPolicy::Agent | CommitPolicy::NoCommit => Landing::Keep,
-    }
-}
-
 fn select_failure_landing(recipe: &Recipe) -> Landing {
     match recipe.landing.on_failure {
         OnFailure::Keep => Landing::Keep,
@@ -108,14 +99,24 @@ fn select_failure_landing(recipe: &Recipe) -> Landing {
     }
 }
 
-/// Returns the judgement of work that failed a hard gate, if it did.
-fn judge_failed_gates(state: &RunState, gates: &[GateResult]) -> Option<Judgement> {
-    let failed = || gates.iter().filter(|result| result.is_hard_failure());
-    failed().next()?;
+/// Returns the judgement of work that was refused or failed a hard gate, if so.
+fn judge_failed_checks(state: &RunState, current: &Iteration) -> Option<Judgement> {
+    if !current.checking()?.has_failed() {
+        return None;
+    }
+    let failed = || current.gates().iter().filter(|result| result.is_hard_failure());
+    let refused = current.refusals().iter();
+    let names = refused.clone().map(|refusal| refusal.kind.name().to_owned());
+    let feedback = refused.map(|refusal| {
+        let name = refusal.kind.name();
+        Feedback::from_text(format!("The work was refused ({name}).\n{}", refusal.output))
+    });
     Some(Judgement::new(
-        Verdict::GatesFailed { gates: failed().map(|result| result.gate.clone()).collect() },
+        Verdict::GatesFailed {
+            gates: names.chain(failed().map(|result| result.gate.clone())).collect(),
+        },
         select_failure_landing(&state.recipe),
-        failed().map(|result| build_gate_feedback(state, result)).collect(),
+        feedback.chain(failed().map(|result| build_gate_feedback(state, result))).collect(),
     ))
 }
 

@@ -7,12 +7,12 @@
 use ralph_model::attempt::{Attempt, FailedAttempt, FailedOutput, GiveUpReason};
 use ralph_model::handoff::WorkOutcome;
 use ralph_model::ids::TaskId;
-use ralph_model::judgement::{Judgement, Verdict};
+use ralph_model::judgement::Verdict;
 use ralph_model::recipe::TaskWork;
+use ralph_model::refusal::RefusalKind;
 use ralph_model::run::Iteration;
 use ralph_model::stuck::Escalation;
-use ralph_model::task::{ListOwner, Task, TaskChange, TaskList, TaskStatus};
-use ralph_model::task_state::FileState;
+use ralph_model::task::{Task, TaskChange, TaskList, TaskStatus};
 use ralph_model::worktree::Landed;
 
 use crate::checking::stuck::ErrorHasher;
@@ -25,19 +25,17 @@ pub struct Settled {
     pub changes: Vec<TaskChange>,
     /// The attempt, if it failed.
     pub attempt: Option<FailedAttempt>,
-    /// Whether the task file includes the changes already.
-    pub written: FileState,
 }
 
 impl Settled {
     /// Returns the outcome of an iteration that has landed.
     pub(crate) fn work_outcome(&self, current: &Iteration) -> WorkOutcome {
         let Some(failed) = &self.attempt else {
-            let is_committed = current.landed.iter().any(|it| it.commit().is_some());
+            let is_committed = current.landed().iter().any(|it| it.commit().is_some());
             return WorkOutcome::Passed { is_committed };
         };
         let at = failed.attempt.gate.clone();
-        let kept = current.landed.iter().find_map(|landed| match landed {
+        let kept = current.landed().iter().find_map(|landed| match landed {
             Landed::RolledBack { kept } => Some(kept.clone()),
             Landed::Surveyed { .. }
             | Landed::MessageChecked { .. }
@@ -49,10 +47,9 @@ impl Settled {
             | Landed::SavedToFailureBranch { .. } => None,
         });
         match (&failed.gives_up, kept) {
-            (Some(_), _) => WorkOutcome::Abandoned {
-                at,
-                branch: find_failure_branch(current).map(str::to_owned),
-            },
+            (Some(_), _) => {
+                WorkOutcome::Abandoned { at, branch: current.failure_branch().map(str::to_owned) }
+            }
             (None, Some(kept)) => WorkOutcome::RolledBack { at, kept },
             (None, None) => WorkOutcome::Failed { at },
         }
@@ -66,15 +63,14 @@ pub fn settle_iteration(
     list: &TaskList,
     current: &Iteration,
 ) -> Settled {
-    let (Some(judgement), Some(task)) = (&current.judgement, &current.task) else {
-        return Settled { changes: Vec::new(), attempt: None, written: FileState::InSync };
+    let (Some(judgement), Some(task)) = (current.judgement(), &current.task) else {
+        return Settled { changes: Vec::new(), attempt: None };
     };
     if let (Verdict::Skipped { by }, Some(task)) = (&judgement.verdict, list.find_task(task)) {
-        let changes = build_skip_changes(task, by.as_deref(), find_failure_branch(current));
-        let written = check_file_state(work, current, &changes, false);
-        return Settled { changes, attempt: None, written };
+        let changes = build_skip_changes(task, by.as_deref(), current.failure_branch());
+        return Settled { changes, attempt: None };
     }
-    let refusal = find_refusal(current);
+    let refusal = current.commit_refusal();
     let attempt = match (&judgement.failed, refusal) {
         (Some(failed), _) => Some(failed.clone()),
         (None, Some(output)) => {
@@ -93,16 +89,8 @@ pub fn settle_iteration(
         Some(FailedAttempt { gives_up: None, .. }) if refusal.is_some() => Vec::new(),
         None | Some(FailedAttempt { gives_up: None, .. }) => judgement.changes.clone(),
     };
-    let written = check_file_state(work, current, &changes, refusal.is_some());
-    Settled { changes, attempt, written }
+    Settled { changes, attempt }
 }
-
-fn find_refusal(current: &Iteration) -> Option<&str> {
-    current.landed.iter().find_map(Landed::refusal)
-}
-
-/// The gate name under which a refused commit fails an attempt.
-pub(crate) const COMMIT_HOOK: &str = "commit hook";
 
 fn build_refused_attempt(
     current: &Iteration,
@@ -110,14 +98,14 @@ fn build_refused_attempt(
     failed_before: u32,
     limit: u32,
 ) -> FailedAttempt {
-    let judgement: Option<&Judgement> = current.judgement.as_ref();
-    let handoff = judgement.and_then(|judgement| judgement.handoff.as_ref());
-    let mut hasher = ErrorHasher::new(COMMIT_HOOK);
+    let handoff = current.judgement().and_then(|judgement| judgement.handoff.as_ref());
+    let name = RefusalKind::CommitHook.name();
+    let mut hasher = ErrorHasher::new(name);
     hasher.feed_text(output);
     FailedAttempt {
         attempt: Attempt {
             iteration: current.number,
-            gate: COMMIT_HOOK.to_owned(),
+            gate: name.to_owned(),
             exit_code: 1,
             hash: hasher.finish_hash(),
             failing: Vec::new(),
@@ -145,7 +133,7 @@ fn build_give_up_changes(
     why: &GiveUpReason,
     attempts: u32,
 ) -> Vec<TaskChange> {
-    let place = describe_branch(find_failure_branch(current));
+    let place = describe_branch(current.failure_branch());
     vec![
         TaskChange::SetStatus { task: task.clone(), status: TaskStatus::Failed },
         TaskChange::SetAttempts { task: task.clone(), attempts },
@@ -172,39 +160,6 @@ pub(crate) fn build_skip_changes(
     changes
 }
 
-/// Returns the failure branch that holds the work of an iteration.
-fn find_failure_branch(current: &Iteration) -> Option<&str> {
-    current.landed.iter().find_map(Landed::failure_branch)
-}
-
 fn describe_branch(branch: Option<&str>) -> String {
     branch.map(|branch| format!("; its work is on {branch}")).unwrap_or_default()
-}
-
-/// Returns whether the file is in sync: it was written after the last step that decides
-/// its content, or its content does not change. An agent that owns the file may write
-/// anything until ralph reads it.
-fn check_file_state(
-    work: &TaskWork,
-    current: &Iteration,
-    changes: &[TaskChange],
-    is_refused: bool,
-) -> FileState {
-    let decides = |landed: &Landed| {
-        matches!(
-            landed,
-            Landed::CommitRefused { .. }
-                | Landed::SavedToFailureBranch { .. }
-                | Landed::RolledBack { .. }
-        )
-    };
-    let last = current.landed.iter().rposition(decides);
-    let is_written = current.landed[last.map_or(0, |at| at + 1)..].contains(&Landed::ListWritten);
-    let must_be = match (work.keeper, last) {
-        (ListOwner::Agent, None) => {
-            !current.list_diff.as_ref().is_some_and(|diff| diff.is_in_file(changes))
-        }
-        (ListOwner::Agent, Some(_)) | (ListOwner::Ralph, _) => !changes.is_empty() || is_refused,
-    };
-    if is_written || !must_be { FileState::InSync } else { FileState::Stale }
 }

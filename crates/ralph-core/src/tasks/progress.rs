@@ -82,7 +82,7 @@ pub(crate) fn with_patterns(log: &str, handoff: &Handoff) -> String {
 
 /// Returns the entry of an iteration that landed; `None` if there is nothing to report.
 pub fn format_entry(run: &RunId, task: &Task, current: &Iteration) -> Option<String> {
-    let judgement = current.judgement.as_ref()?;
+    let judgement = current.judgement()?;
     let mut lines = Vec::new();
     let mut add = |what: &str, text: &str| {
         if !text.trim().is_empty() {
@@ -97,7 +97,7 @@ pub fn format_entry(run: &RunId, task: &Task, current: &Iteration) -> Option<Str
         (_, Some(handoff)) => {
             add("Summary", &handoff.task_completed.summary);
             add("Files", &list_files(&handoff.files_touched));
-            add("Gates", &list_gates(&current.gates));
+            add("Gates", &list_gates(current.gates()));
             add_handoff_lines(handoff, add);
         }
         (_, None) => return None,

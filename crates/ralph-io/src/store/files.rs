@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use ralph_core::asking::prompt::PromptError;
 use ralph_core::checking::secret::strip_recipe_secrets;
-use ralph_core::ports::{CompareMode, ListOrder, Store, StoreError, TasksError, View};
+use ralph_core::ports::{ListOrder, Store, StoreError, TasksError, View};
 use ralph_model::control::Pause;
 use ralph_model::event::{Event, Recorded};
 use ralph_model::gate::GateResult;
@@ -18,6 +18,7 @@ use ralph_model::hook_state::HookState;
 use ralph_model::ids::{IterationNumber, TaskId};
 use ralph_model::outcome::Outcome;
 use ralph_model::plan::PlanState;
+use ralph_model::refusal::Refusal;
 use ralph_model::run::RunState;
 use ralph_model::task::{TaskList, TasksFound};
 use ralph_model::units::{Timestamp, Tokens, UsdMicros};
@@ -118,8 +119,9 @@ impl RunStore {
         &self,
         iteration: IterationNumber,
         results: &[GateResult],
+        refusals: &[Refusal],
     ) -> Result<(), StoreError> {
-        let view = GatesView { version: 1, iteration, results };
+        let view = GatesView { version: 1, iteration, results, refusals };
         let name = format!("iter-{iteration}.json");
         write_unsynced(&self.prepare_view_path(&["logs", "validation"], &name)?, &view)
     }
@@ -178,8 +180,8 @@ impl Store for RunStore {
         self.read_task_file(path)
     }
 
-    fn check_task_file(&mut self, path: &Path, known: &TaskList, look: CompareMode) -> TasksFound {
-        self.compare_task_file(path, known, look)
+    fn check_task_file(&mut self, path: &Path, known: &TaskList) -> TasksFound {
+        self.compare_task_file(path, known)
     }
 
     fn write_tasks(&mut self, path: &Path, order: &ListOrder<'_>) -> Result<(), StoreError> {
@@ -228,7 +230,9 @@ impl Store for RunStore {
         match view {
             View::HookState(active) => self.publish_active(active),
             View::State(state) => self.publish_state(state),
-            View::Gates { iteration, results } => self.publish_gates(*iteration, results),
+            View::Gates { iteration, results, refusals } => {
+                self.publish_gates(*iteration, results, refusals)
+            }
             View::Attempts(record) => self.publish_attempts(*record),
             View::Handoff { iteration, handoff } => {
                 let name = format!("handoff-{:03}.json", iteration.0);
@@ -323,6 +327,8 @@ struct GatesView<'a> {
     version: u32,
     iteration: IterationNumber,
     results: &'a [GateResult],
+    #[serde(skip_serializing_if = "<[Refusal]>::is_empty")]
+    refusals: &'a [Refusal],
 }
 
 fn describe_status(outcome: Option<&Outcome>) -> &'static str {

@@ -9,7 +9,7 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 
-use ralph_core::ports::{CompareMode, ListOrder, StoreError, TasksError};
+use ralph_core::ports::{ListOrder, StoreError, TasksError};
 use ralph_core::run_loop::fold::{Durability, PendingList, build_pending_list};
 use ralph_core::tasks::external_edits::{self, MergedList};
 use ralph_model::amendment::AmendmentRecord;
@@ -59,13 +59,8 @@ impl RunStore {
 
     /// Compares the file with the known list. A file with the bytes that ralph last read or wrote
     /// is not parsed again.
-    pub(super) fn compare_task_file(
-        &mut self,
-        path: &Path,
-        known: &TaskList,
-        look: CompareMode,
-    ) -> TasksFound {
-        if self.origin != TaskFileOrigin::Edited && self.is_unchanged(look) {
+    pub(super) fn compare_task_file(&mut self, path: &Path, known: &TaskList) -> TasksFound {
+        if self.origin != TaskFileOrigin::Edited && self.is_unchanged() {
             return TasksFound::Same;
         }
         let list = match self.open_task_file(path) {
@@ -108,7 +103,7 @@ impl RunStore {
         };
         let is_here = bounded_read::check_inside_project(self.layout.project(), path).is_ok();
         // Edits that an agent hides from this check are overwritten.
-        if !is_here || !self.is_unchanged(CompareMode::Metadata) {
+        if !is_here || !self.is_unchanged() {
             if self.open_task_file(path).is_err() {
                 let place = self.layout.project().join(path);
                 self.restore_task_file(&place).map_err(|error| refused(&error))?;
@@ -149,12 +144,8 @@ impl RunStore {
     }
 
     /// Returns whether the file is what ralph last read or wrote.
-    fn is_unchanged(&mut self, look: CompareMode) -> bool {
-        let Some(file) = &mut self.tasks else { return false };
-        match look {
-            CompareMode::Content => file.is_current(),
-            CompareMode::Metadata => file.looks_current() || file.is_current(),
-        }
+    fn is_unchanged(&mut self) -> bool {
+        self.tasks.as_mut().is_some_and(TaskFile::is_current)
     }
 
     fn restore_task_file(&self, place: &Path) -> io::Result<()> {

@@ -96,6 +96,9 @@ struct WatchedIteration {
     answer: Option<u32>,
     observed: Option<Observation>,
     gates: Vec<GateResult>,
+    /// Whether ralph refused the work, whatever the gates say.
+    is_refused: bool,
+    /// Whether a hook refused the commit.
     refused: bool,
     committed: bool,
 }
@@ -237,6 +240,7 @@ impl Observer {
                 answer: None,
                 observed: None,
                 gates: Vec::new(),
+                is_refused: false,
                 refused: false,
                 committed: false,
             });
@@ -254,14 +258,18 @@ impl Observer {
                 }
                 watched.open.retain(|(open, _)| *open != ask.0);
             }
-            Event::Observed { observation, .. } => watched.observed.clone_from(observation),
+            Event::Observed { observation, .. } => {
+                watched.is_refused = false;
+                watched.observed.clone_from(observation);
+            }
             Event::RunResumed { meanwhile: Some(meanwhile), .. } => {
                 if let Some(seen) = &mut watched.observed {
                     seen.tree = meanwhile.tree.clone();
                 }
             }
             // The latest result of a gate counts.
-            Event::GateChecked { result } => {
+            Event::Refused { .. } => watched.is_refused = true,
+            Event::GateChecked { result, .. } => {
                 watched.gates.retain(|it| it.gate != result.gate);
                 watched.gates.push(result.clone());
             }
@@ -279,6 +287,7 @@ impl Observer {
             | Event::Waiting { .. }
             | Event::PlanSeen { .. }
             | Event::AgentListRead { .. }
+            | Event::Rechecked { .. }
             | Event::Judged { .. }
             | Event::IterationEnded { .. }
             | Event::ControlRequested { .. }
@@ -311,7 +320,7 @@ impl Observer {
 
     /// Checks that a gate reported as passed really passed.
     fn check_gate(&mut self, recorded: &Recorded, recipe: &Recipe, world: &SimulatedWorld) {
-        let (Event::GateChecked { result }, Some(watched)) = (&recorded.event, &self.watched)
+        let (Event::GateChecked { result, .. }, Some(watched)) = (&recorded.event, &self.watched)
         else {
             return;
         };
@@ -369,7 +378,8 @@ fn count_event(recorded: &Recorded, world: &mut SimulatedWorld) {
         Event::PlanSeen { look } if look.needs_restore() => "events plan restored",
         Event::Observed { kept: Some(_), .. } => "events history restored",
         Event::AgentListRead { diff: claim } if !claim.refused.is_empty() => "events claim refused",
-        Event::GateChecked { result } => match (result.status, result.severity) {
+        Event::Refused { .. } => "events refusal",
+        Event::GateChecked { result, .. } => match (result.status, result.severity) {
             (GateStatus::Passed, _) => "events gate passed",
             (GateStatus::Cached, _) => "events gate cached",
             (GateStatus::Failed, Severity::Hard) => "events hard gate failed",
@@ -402,6 +412,7 @@ fn count_event(recorded: &Recorded, world: &mut SimulatedWorld) {
         | Event::PlanSeen { .. }
         | Event::Observed { .. }
         | Event::AgentListRead { .. }
+        | Event::Rechecked { .. }
         | Event::Judged { .. }
         | Event::IterationEnded { .. }
         | Event::Warned { .. }

@@ -88,7 +88,7 @@ impl Journal {
             self.tell(Event::Observed { observation, kept: None });
         }
         for result in gates {
-            self.tell(Event::GateChecked { result: result.clone() });
+            self.tell(Event::GateChecked { result: result.clone(), survey: None });
         }
         let current = self.state().current.as_ref().expect("it is open");
         let judgement = judge_iteration(self.state(), current).expect("it was answered");

@@ -49,9 +49,8 @@ impl RunOutlook<'_> {
     /// Returns until when the run waits before the next agent call, and how long that is.
     fn wait_end(&self) -> Option<(Timestamp, Millis)> {
         let current = self.state.current.as_ref()?;
-        let asking = [&current.message, &current.gate, &current.work]
-            .into_iter()
-            .find(|asking| asking.end.is_none() && asking.pending.is_none())?;
+        let asking =
+            current.open_call().filter(|call| call.end.is_none() && call.pending.is_none())?;
         let until = asking.not_before?;
         let left = until.elapsed_since((self.clock.now)());
         (left > Millis::ZERO).then_some((until, left))

@@ -182,7 +182,11 @@ impl ScreenFacts {
                 self.open_iteration(state);
             }
             Event::BaselineStarted { .. } => self.gates = list_gates(&state.recipe),
-            Event::GateChecked { result } | Event::BaselineChecked { result } => {
+            Event::Refused { refusal } => {
+                let state = GateState::Failed { severity: Severity::Hard, took: None };
+                self.gates.push(GateRow { name: format!("{} (refused)", refusal.kind), state });
+            }
+            Event::GateChecked { result, .. } | Event::BaselineChecked { result } => {
                 self.update_gate(result);
             }
             Event::Replied { .. } => self.call_usage = Usage::default(),

@@ -120,7 +120,7 @@ impl Rig {
 
     fn check(&mut self, name: &str, status: GateStatus, output: &str) -> &mut Self {
         self.run_gate(name);
-        self.tell(Event::GateChecked { result: result(name, status, output) })
+        self.tell(Event::GateChecked { result: result(name, status, output), survey: None })
     }
 
     /// Updates the screen and returns its content.

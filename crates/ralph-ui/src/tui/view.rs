@@ -153,10 +153,13 @@ pub(super) fn adapt_for_screen(options: ViewOptions) -> ViewOptions {
 /// Returns the kind of the lines of an event.
 pub(super) fn classify_event(event: &Event) -> LineKind {
     match event {
-        Event::GateChecked { result } | Event::BaselineChecked { result } => match result.status {
-            GateStatus::Passed | GateStatus::Cached => LineKind::Gate,
-            GateStatus::Failed => LineKind::GateError,
-        },
+        Event::Refused { .. } => LineKind::GateError,
+        Event::GateChecked { result, .. } | Event::BaselineChecked { result } => {
+            match result.status {
+                GateStatus::Passed | GateStatus::Cached => LineKind::Gate,
+                GateStatus::Failed => LineKind::GateError,
+            }
+        }
         Event::Warned { .. } | Event::ControlRequested { refused: Some(_), .. } => {
             LineKind::Warning
         }

@@ -200,6 +200,7 @@ impl Stage {
                 reason: None,
                 sandbox: None,
             },
+            survey: None,
         })
     }
 

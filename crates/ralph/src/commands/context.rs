@@ -74,7 +74,7 @@ fn find_resumable_state(layout: &ProjectLayout) -> Result<Option<RunState>, CliE
     let mut state = journal::fold_journal(&layout.run_dir(&last.id).journal_path())
         .map_err(CliError::from_input_error)?;
     // An iteration with a judgement sends no more prompts; the next one does.
-    let decided = state.current.as_ref().filter(|current| current.judgement.is_some());
+    let decided = state.current.as_ref().filter(|current| current.judgement().is_some());
     if let Some(iteration) = decided.map(|current| current.number) {
         let (seq, at, ran) = (state.seq + 1, state.started, state.ran);
         let event = Event::IterationEnded { iteration };

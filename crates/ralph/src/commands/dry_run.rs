@@ -113,9 +113,8 @@ pub(crate) fn print_resume_step(
         | Step::Check { .. }
         | Step::RecordVerdict { .. }
         | Step::Reuse { .. }
-        | Step::Refuse { .. }
-        | Step::RefuseLeaks
-        | Step::RefuseGitTampering => "run the gates".to_owned(),
+        | Step::Refuse(_)
+        | Step::Recheck => "run the gates".to_owned(),
         Step::ReadTasks => "read the task list".to_owned(),
         Step::WriteTasks | Step::WriteList => "write the task list".to_owned(),
         Step::BeginBaseline | Step::Baseline { .. } => "run the gates before any work".to_owned(),

@@ -229,6 +229,23 @@ fn work_with_a_secret_is_refused_fed_back_and_never_committed() {
 }
 
 #[test]
+fn a_gate_with_the_name_of_a_refusal_is_another_thing() {
+    let (sealed, calls) = staged("ralph", "true");
+    let gate = json!({ "name": "secrets", "command": "true", "hint": "READ THE HANDBOOK" });
+    sealed.write_script(&calls, &json!({ "commit": "ralph", "gates": [gate] }));
+    sealed.commit_all("A gate");
+    ralph(&sealed, &["run", "-p", "base"]).expect_code(0);
+    let kinds: Vec<Value> =
+        sealed.find_events("refused").iter().map(|it| it["refusal"]["kind"].clone()).collect();
+    assert_eq!(kinds, ["secrets"]);
+    let results = sealed.find_events("gate_checked");
+    assert!(results.iter().all(|it| it["result"]["status"] == "passed"), "{results:?}");
+    let prompts = sealed.prompts();
+    assert!(prompts[1].contains("The work was refused (secrets)."), "{}", prompts[1]);
+    assert!(!prompts[1].contains("READ THE HANDBOOK"), "{}", prompts[1]);
+}
+
+#[test]
 fn a_secret_in_the_agents_own_commit_is_named_and_completion_refused() {
     let again = "git add -A && { git log -1 --format=%s | grep -q Mine && git commit -q --amend --no-edit || git commit -qm Mine; }";
     let (sealed, _) = staged("agent", again);

@@ -88,6 +88,12 @@ impl GateCount {
         self.ran = self.ran.saturating_add(result.end.as_ref().map_or(Millis::ZERO, |end| end.ran));
         self.last = Some(result.status);
     }
+
+    /// Counts a refusal like a gate that failed.
+    pub(super) fn count_refusal(&mut self) {
+        self.runs += 1;
+        self.last = Some(GateStatus::Failed);
+    }
 }
 
 /// How often a run waited.

@@ -10,6 +10,7 @@ use ralph_model::event::Recorded;
 use ralph_model::gate::{GateResult, GateStatus};
 use ralph_model::ids::{IterationNumber, Role, TaskId};
 use ralph_model::judgement::Verdict;
+use ralph_model::refusal::Refusal;
 use ralph_model::review::ReviewResult;
 use ralph_model::run::{Iteration, RunState};
 use ralph_model::units::{Millis, Timestamp, Tokens, UsdMicros};
@@ -242,7 +243,8 @@ pub(super) fn count_remaining(state: &RunState, open_items: Option<u32>) -> Opti
 
 fn build_note(open: &Iteration, recorded: &Recorded, used: Usage) -> IterationNote {
     let (came_to, words) = judge_result(open);
-    let failed = open.gates.iter().filter(|result| result.status == GateStatus::Failed);
+    let failed = open.gates().iter().filter(|result| result.status == GateStatus::Failed);
+    let refused = open.refusals().iter().map(describe_refusal);
     IterationNote {
         iteration: open.number,
         role: open.role,
@@ -254,17 +256,17 @@ fn build_note(open: &Iteration, recorded: &Recorded, used: Usage) -> IterationNo
         tokens: used.tokens(),
         result: came_to,
         details: truncate_text(&words),
-        failed: failed.take(MOST_GATES).map(describe_failed_gate).collect(),
+        failed: refused.chain(failed.map(describe_failed_gate)).take(MOST_GATES).collect(),
         change: find_change(open),
         commit: find_commit(open),
     }
 }
 
 fn judge_result(open: &Iteration) -> (IterationResult, String) {
-    if let Some(output) = open.landed.iter().find_map(Landed::refusal) {
+    if let Some(output) = open.landed().iter().find_map(Landed::refusal) {
         return (IterationResult::CommitRefused, output.to_owned());
     }
-    let Some(judgement) = &open.judgement else {
+    let Some(judgement) = open.judgement() else {
         return (IterationResult::Undecided, String::new());
     };
     match &judgement.verdict {
@@ -289,6 +291,16 @@ fn judge_result(open: &Iteration) -> (IterationResult, String) {
     }
 }
 
+fn describe_refusal(refusal: &Refusal) -> FailedGate {
+    FailedGate {
+        name: refusal.kind.name().to_owned(),
+        exit_code: 1,
+        ran: Millis::ZERO,
+        output: excerpt_output(&refusal.output, MAX_OUTPUT_CHARS),
+        log: None,
+    }
+}
+
 fn describe_failed_gate(result: &GateResult) -> FailedGate {
     let reason = result.reason.as_ref().map(|reason| format!("\n[ralph] {reason}"));
     FailedGate {
@@ -310,22 +322,21 @@ fn find_change(open: &Iteration) -> Option<(TreeId, TreeId)> {
         Role::Prompt | Role::Plan | Role::Build | Role::Implement | Role::Fix => {}
         Role::Review | Role::Compact | Role::Message => return None,
     }
-    let before = match open.checkpoint.as_ref()? {
+    let before = match open.checkpoint()? {
         Checkpoint::None => return None,
         Checkpoint::Git { head, tree, branch: _ } => {
             tree.clone().or_else(|| head.as_ref().map(|head| TreeId(head.0.clone())))?
         }
     };
-    let seen = open.observed.as_ref().and_then(|observed| observed.observation.as_ref());
-    let surveyed = open.landed.iter().find_map(Landed::surveyed_tree);
-    let after = seen.map(|seen| &seen.tree).or(surveyed).cloned();
+    let surveyed = open.landed().iter().find_map(Landed::surveyed_tree);
+    let after = open.observed_tree().or(surveyed).cloned();
     let committed = || find_commit(open).map(TreeId);
     let after = after.or_else(committed)?;
     (before != after).then_some((before, after))
 }
 
 fn find_commit(open: &Iteration) -> Option<String> {
-    open.landed.iter().find_map(Landed::commit).map(|commit| commit.0.clone())
+    open.landed().iter().find_map(Landed::commit).map(|commit| commit.0.clone())
 }
 
 fn truncate_text(text: &str) -> String {

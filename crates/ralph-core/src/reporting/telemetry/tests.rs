@@ -85,6 +85,7 @@ fn gate(status: GateStatus) -> Event {
             reason: None,
             sandbox: None,
         },
+        survey: None,
     }
 }
 

@@ -2,56 +2,71 @@
 //! which refusals come before any of them.
 
 use ralph_model::agent_call_state::AgentCallEnd;
-use ralph_model::child::{ChildEnd, Ending, Leftovers, SoftLimit};
 use ralph_model::event::Purpose;
 use ralph_model::gate::{
     Gate, GateCheck, GatePersistence, GateResult, GateReuse, GateStatus, Severity,
 };
 use ralph_model::glob;
 use ralph_model::ids::{Role, TaskId};
-use ralph_model::recipe::{CommitPolicy, Recipe, Uncommitted, Work};
-use ralph_model::run::{Iteration, RunState};
-use ralph_model::units::Millis;
+use ralph_model::ownership::{CommitOwner, HistoryOwner};
+use ralph_model::phase::{Checking, Iteration};
+use ralph_model::recipe::{Recipe, Uncommitted};
+use ralph_model::refusal::RefusalKind;
+use ralph_model::run::RunState;
 use ralph_model::worktree::Observation;
 
 use super::{Step, choose_call_step, give_up};
-use crate::checking::stuck::ErrorHasher;
 use crate::ports::Moment;
-
-/// The gate name under which a change of protected paths fails an attempt.
-pub(crate) const PROTECTED_PATHS: &str = "protected paths";
-
-/// The gate name under which added secrets fail an attempt.
-pub(crate) const SECRETS: &str = "secrets";
-
-/// The gate name under which changes to git's own files fail an attempt.
-pub(crate) const GIT_TAMPERING: &str = "git's own files";
-
-/// The gate name under which gates that change files each time fail an attempt.
-pub(crate) const UNSTABLE_FILES: &str = "files changed by gates";
 
 /// Returns whether the work tree must be compared with what the gates ran on before the
 /// iteration is judged: ralph is going to commit it, if it passes.
-pub(crate) fn needs_recheck(state: &RunState, current: &Iteration) -> bool {
-    let is_work = match current.role {
+pub(crate) fn needs_recheck(state: &RunState, role: Role, checking: &Checking) -> bool {
+    let is_work = match role {
         Role::Prompt | Role::Plan | Role::Build | Role::Implement | Role::Fix => true,
         Role::Review | Role::Compact | Role::Message => false,
     };
     is_work
-        && state.recipe.landing.is_history_owned_by_ralph()
-        && current.judgement.is_none()
-        && !current.gates.iter().any(GateResult::is_hard_failure)
+        && state.recipe.ownership().history == HistoryOwner::Ralph
+        && checking.observation().is_some()
+        && !checking.has_failed()
 }
 
-/// Chooses the next gate, or nothing when all have a result.
-pub(super) fn choose_gate_step(
+/// Chooses the next check of work whose agent has answered, or to judge it.
+pub(super) fn choose_check_step(
     state: &RunState,
     current: &Iteration,
+    checking: &Checking,
+    moment: Moment,
+) -> Step {
+    let is_rechecked = || {
+        checking.is_rechecked
+            || !checking.has_run_commands()
+            || !needs_recheck(state, current.role, checking)
+    };
+    match &checking.work.end {
+        // The user does not skip the task after all.
+        None => choose_call_step(state, current, Purpose::Work, moment),
+        // The loop continues without a memory.
+        Some(AgentCallEnd::Hopeless(_)) if current.role == Role::Compact => Step::Judge,
+        Some(AgentCallEnd::Hopeless(failure)) => give_up(current, failure),
+        Some(AgentCallEnd::FailedAttempt(_)) => Step::Judge,
+        Some(AgentCallEnd::Answered(_)) => {
+            match choose_gate_step(state, current, checking, moment) {
+                None | Some(Step::Ask { .. }) if !is_rechecked() => Step::Recheck,
+                None => Step::Judge,
+                Some(step) => step,
+            }
+        }
+    }
+}
+
+/// Chooses the next reading, refusal or gate, or nothing when all have a result.
+fn choose_gate_step(
+    state: &RunState,
+    current: &Iteration,
+    checking: &Checking,
     moment: Moment,
 ) -> Option<Step> {
-    if current.judgement.is_some() {
-        return None;
-    }
     let recipe = &state.recipe;
     // A compaction changes no code.
     if current.role == Role::Compact {
@@ -60,37 +75,23 @@ pub(super) fn choose_gate_step(
     // A review only gives a verdict; its changes to the tree are discarded. Where the
     // agent owns the task list, the verdict is read from the list.
     if current.role == Role::Review
-        && (current.observed.is_some() || !recipe.is_list_owned_by_agent())
+        && (checking.observed.is_some() || !recipe.is_list_owned_by_agent())
     {
         return None;
     }
-    if recipe.plan.is_some() && current.plan.is_none() {
+    if recipe.plan.is_some() && checking.plan.is_none() {
         return Some(Step::RecordPlanState);
     }
-    if current.observed.is_none() && needs_observation(recipe, current.role) {
+    if checking.observed.is_none() && needs_observation(recipe, current.role) {
         return Some(Step::Observe);
     }
-    let observation = current.observation();
-    if let Some(step) = choose_refusal_step(state, current, observation) {
-        return Some(step);
+    if let Some(kind) = find_refusal(state, current, checking) {
+        return Some(Step::Refuse(kind));
     }
-    let has_result = |name| current.gates.iter().any(|result| result.gate == name);
-    if observation.is_some_and(|seen| !seen.git_tampering.is_empty()) && !has_result(GIT_TAMPERING)
-    {
-        return Some(Step::RefuseGitTampering);
-    }
-    let is_committed = match recipe.landing.commit {
-        CommitPolicy::Ralph | CommitPolicy::Agent | CommitPolicy::Scm(_) => true,
-        CommitPolicy::NoCommit => false,
-    };
-    let has_leaks = observation.is_some_and(|seen| !seen.leaks.is_empty());
-    if is_committed && has_leaks && !has_result(SECRETS) {
-        return Some(Step::RefuseLeaks);
-    }
-    let has_failed = current.gates.iter().any(GateResult::is_hard_failure);
-    let (gate, spec, severity) = select_due_gates(recipe, current.role, observation)
+    let has_failed = checking.has_failed();
+    let (gate, spec, severity) = select_due_gates(recipe, current.role, checking.observation())
         .filter(|(_, gate, _)| !has_failed || gate.persistence == GatePersistence::Always)
-        .find(|(_, gate, _)| current.gates.iter().all(|result| result.gate != gate.name))?;
+        .find(|(_, gate, _)| checking.gates.iter().all(|result| result.gate != gate.name))?;
     let tree = current.observed_tree();
     let is_green = tree.is_some() && state.passed_trees.get(&spec.name) == tree;
     Some(match (spec.reuse, &spec.check) {
@@ -99,7 +100,8 @@ pub(super) fn choose_gate_step(
             Step::Check { gate, severity }
         }
         (GateReuse::SameTree | GateReuse::Never, GateCheck::Agent(_)) => {
-            match (&current.gate.end, severity) {
+            let end = checking.review.as_ref().and_then(|review| review.call.end.as_ref());
+            match (end, severity) {
                 (None, _) => {
                     choose_call_step(state, current, Purpose::Gate(spec.name.clone()), moment)
                 }
@@ -111,6 +113,23 @@ pub(super) fn choose_gate_step(
             }
         }
     })
+}
+
+/// Returns why the work is refused before any gate runs, unless that is recorded already.
+fn find_refusal(state: &RunState, current: &Iteration, checking: &Checking) -> Option<RefusalKind> {
+    let seen = checking.observation()?;
+    let is_committed = state.recipe.ownership().commits != CommitOwner::NoOne;
+    let is_due = |kind: &RefusalKind| match kind {
+        RefusalKind::ProtectedPaths => !find_forbidden_paths(state, current, seen).is_empty(),
+        RefusalKind::GitTampering => !seen.git_tampering.is_empty(),
+        RefusalKind::Secrets => is_committed && !seen.leaks.is_empty(),
+        // Found when the tree is compared and when the hook runs.
+        RefusalKind::UnstableFiles | RefusalKind::CommitHook => false,
+    };
+    [RefusalKind::ProtectedPaths, RefusalKind::GitTampering, RefusalKind::Secrets]
+        .into_iter()
+        .filter(|kind| !checking.is_refused(*kind))
+        .find(is_due)
 }
 
 /// Returns the gates that run after a role, with their index and severity.
@@ -157,13 +176,10 @@ pub(super) fn select_baseline_gates(
 fn needs_observation(recipe: &Recipe, role: Role) -> bool {
     let may_reuse =
         select_due_gates(recipe, role, None).any(|(_, gate, _)| gate.reuse == GateReuse::SameTree);
-    let is_task = match recipe.work {
-        Work::Tasks(_) => true,
-        Work::Prompt(_) => false,
-    };
-    let landing = &recipe.landing;
+    let ownership = recipe.ownership();
+    let is_task = ownership.list.is_some();
     let is_commit_looked_at =
-        landing.is_history_owned_by_ralph() || landing.commit == CommitPolicy::Agent;
+        ownership.history == HistoryOwner::Ralph || ownership.do_agents_commit();
     let notices_idling = recipe.limits.unchanged.is_some();
     may_reuse || is_task || is_commit_looked_at || notices_idling || has_path_rules(recipe)
 }
@@ -175,19 +191,6 @@ pub(super) fn has_path_rules(recipe: &Recipe) -> bool {
         || recipe.landing.uncommitted == Uncommitted::Reported
         || !recipe.scope.is_empty()
         || recipe.gates.iter().any(|gate| !gate.paths.is_empty())
-}
-
-/// Refuses work that changed forbidden paths, unless its task names them.
-fn choose_refusal_step(
-    state: &RunState,
-    current: &Iteration,
-    observation: Option<&Observation>,
-) -> Option<Step> {
-    if current.gates.iter().any(|result| result.gate == PROTECTED_PATHS) {
-        return None;
-    }
-    let paths = find_forbidden_paths(state, current, observation?);
-    (!paths.is_empty()).then_some(Step::Refuse { paths })
 }
 
 /// Returns the changed paths that this iteration may not change.
@@ -241,31 +244,6 @@ pub fn build_cached_result(gate: &Gate, severity: Severity) -> GateResult {
         log: None,
         output: String::new(),
         hash: None,
-        failing: Vec::new(),
-        reason: None,
-        sandbox: None,
-    }
-}
-
-/// Returns a failed gate result for one of ralph's own refusals, so that it is reported
-/// and remembered like a gate.
-pub fn build_refusal_result(name: &str, output: String) -> GateResult {
-    let mut hasher = ErrorHasher::new(name);
-    hasher.feed_text(&output);
-    GateResult {
-        gate: name.to_owned(),
-        command: name.to_owned(),
-        severity: Severity::Hard,
-        status: GateStatus::Failed,
-        end: Some(ChildEnd {
-            ending: Ending::Exited { code: 1 },
-            ran: Millis::ZERO,
-            soft_limit: SoftLimit::Kept,
-            leftovers: Leftovers::default(),
-        }),
-        log: None,
-        output,
-        hash: Some(hasher.finish_hash()),
         failing: Vec::new(),
         reason: None,
         sandbox: None,

@@ -161,8 +161,6 @@ proptest! {
             model.take(happening);
             prop_assert_eq!(&Model::of(&state), &model);
             prop_assert!(state.control.skips.is_empty(), "a prompt has no tasks");
-            let json = serde_json::to_string(&state).expect("serializable");
-            prop_assert_eq!(&serde_json::from_str::<RunState>(&json).expect("readable"), &state);
             let moment = Moment { now: Timestamp(0), ran: Millis::ZERO, stop: StopRequest::Continue };
             let step = choose::choose_next_step(&state, moment);
             match (model.stop, model.pause) {

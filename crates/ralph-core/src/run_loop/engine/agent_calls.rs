@@ -33,7 +33,7 @@ use crate::checking::review;
 use crate::hooks::call_state::build_call_state;
 use crate::landing::scm;
 use crate::memory::{self, handoff_reading as read};
-use crate::ports::{AgentRequest, CompareMode, Moment, View};
+use crate::ports::{AgentRequest, Moment, View};
 use crate::tasks::attempt;
 
 impl Engine<'_> {
@@ -83,7 +83,6 @@ impl Engine<'_> {
         let active = build_call_state(&self.state, &request, moment.now);
         let published = self.ports.store.publish_view(&View::HookState(&active));
         self.warn_on_error(published)?;
-        self.compare_mode = CompareMode::Content;
         let ui = &mut *self.ports.ui;
         let reply = self.ports.agent.ask(&request, &mut |event| ui.show_agent_event(event));
         self.record_reply(ask, reply)
@@ -96,7 +95,7 @@ impl Engine<'_> {
         else {
             return Vec::new();
         };
-        if current.work.wrong.is_some() {
+        if current.work().is_some_and(|call| call.wrong.is_some()) {
             return Vec::new();
         }
         let new = if takes_notes(current.role) { &self.state.control.notes[..] } else { &[] };
@@ -129,14 +128,14 @@ impl Engine<'_> {
         moment: Moment,
     ) -> Result<(), StepError> {
         let token =
-            self.map_current(|current| current.call_state(&purpose).token.clone()).flatten();
+            self.map_current(|current| current.call_state(&purpose)?.token.clone()).flatten();
         let request =
             self.build_request(ask, purpose.clone(), String::new(), token.as_deref(), moment);
         if let Some(reply) = self.ports.agent.recover(&request) {
             return self.record_reply(ask, reply);
         }
-        let size =
-            self.map_current(|current| current.call_state(&purpose).size).unwrap_or_default();
+        let size = self.map_current(|current| Some(current.call_state(&purpose)?.size)).flatten();
+        let size = size.unwrap_or_default();
         self.call_agent(AskNumber(ask.0 + 1), purpose, size, moment)
     }
 
@@ -287,7 +286,8 @@ impl Engine<'_> {
     ) -> Result<(String, Vec<SectionCost>), StepError> {
         let role = self.map_current(|current| current.role);
         let uncounted = |text: String| (text, Vec::new());
-        let wrong = self.map_current(|current| current.call_state(purpose).wrong.clone()).flatten();
+        let wrong =
+            self.map_current(|current| current.call_state(purpose)?.wrong.clone()).flatten();
         if let Some(wrong) = wrong {
             return Ok(uncounted(self.build_follow_up_prompt(purpose, &wrong)));
         }

@@ -7,23 +7,24 @@ use ralph_model::agent_call_state::{AgentCallEnd, AgentCallState};
 use ralph_model::child::{ChildEnd, Ending, Leftovers, SoftLimit};
 use ralph_model::event::{Event, Purpose};
 use ralph_model::gate::{GateResult, GateStatus, Severity};
-use ralph_model::ids::{IterationNumber, Role};
+use ralph_model::ids::IterationNumber;
 use ralph_model::outcome::Outcome;
+use ralph_model::ownership::HistoryOwner;
+use ralph_model::phase::Iteration;
 use ralph_model::recipe::{CommitPolicy, Recipe};
 use ralph_model::review::ReviewVerdict;
-use ralph_model::run::Iteration;
 use ralph_model::units::Millis;
 use ralph_model::worktree::{Checkpoint, History, Landed, TreeDiff};
 
 use super::{Engine, StepError, ViewKind};
 use crate::checking::review;
 use crate::checking::stuck::ErrorHasher;
-use crate::ports::{Activity, CompareMode, GateOrder, Observation, Survey};
+use crate::ports::{Activity, GateOrder, Survey};
 use crate::run_loop::choose;
 
 impl Engine<'_> {
     pub(super) fn is_judged(&self) -> bool {
-        self.map_current(|current| current.judgement.is_some()) == Some(true)
+        self.map_current(|current| current.judgement().is_some()) == Some(true)
     }
 
     /// Runs a gate before the first agent call.
@@ -42,26 +43,28 @@ impl Engine<'_> {
     pub(super) fn check_gate(&mut self, gate: usize, severity: Severity) -> Result<(), StepError> {
         let iteration = IterationNumber(self.state.iterations);
         let mut result = self.run_gate(gate, severity, iteration)?;
-        if result.status == GateStatus::Passed && severity == Severity::Hard {
-            self.recheck_after_gate(&mut result)?;
-        }
-        self.record_event(Event::GateChecked { result })?;
+        let survey = if result.status == GateStatus::Passed && severity == Severity::Hard {
+            self.recheck_after_gate(&mut result)?
+        } else {
+            None
+        };
+        self.record_event(Event::GateChecked { result, survey })?;
         self.publish_view(ViewKind::Gates)?;
         Ok(())
     }
 
     /// Fails a gate that passed if protected paths changed while it ran. Gates run code
-    /// that agents wrote, and what that code does to the tree has not been observed.
-    pub(super) fn recheck_after_gate(&mut self, result: &mut GateResult) -> Result<(), StepError> {
+    /// that agents wrote, and what that code does to the tree has not been observed. Returns
+    /// the work tree, if it was looked at.
+    fn recheck_after_gate(&mut self, result: &mut GateResult) -> Result<Option<Survey>, StepError> {
         let Recipe { protect, scope, .. } = &self.state.recipe;
         let (Some(since), false, true) =
             (self.state.observed_state(), protect.is_empty(), scope.is_empty())
         else {
-            return Ok(());
+            return Ok(None);
         };
         let watched = protect.clone();
-        let Some(now) = self.ports.vcs.observe(&since, &watched)? else { return Ok(()) };
-        self.post_gate_survey = Some(to_survey(&now));
+        let Some(now) = self.ports.vcs.observe(&since, &watched)? else { return Ok(None) };
         let changed =
             self.map_current(|current| choose::find_forbidden_paths(&self.state, current, &now));
         let mut reasons = Vec::new();
@@ -83,15 +86,14 @@ impl Engine<'_> {
             result.hash = Some(hasher.finish_hash());
             result.reason = Some(reason);
         }
-        Ok(())
+        Ok(Some(now.to_survey()))
     }
 
     /// Records the tree that passed. Where only ralph commits, a branch that moved after
     /// the agent was observed (most likely by a gate) is reset.
     pub(super) fn record_survey(&mut self) -> Result<(), StepError> {
-        let last_survey = self.post_gate_survey.take();
         let documents = self.documents_to_commit();
-        let mut survey = match (&documents, self.reusable_survey().or(last_survey)) {
+        let mut survey = match (&documents, self.reusable_survey()) {
             (Some(documents), _) => self.ports.vcs.survey_documents(documents)?,
             (None, Some(survey)) => Some(survey),
             (None, None) => self.ports.vcs.survey_tree()?,
@@ -123,31 +125,30 @@ impl Engine<'_> {
     /// writes its verdict there, and no gate has checked anything else in the work tree.
     /// Where the agent commits, ralph commits nothing else.
     pub(super) fn documents_to_commit(&self) -> Option<Vec<PathBuf>> {
-        let is_review = self.map_current(|current| current.role == Role::Review) == Some(true);
-        let is_alone = match self.state.recipe.landing.commit {
-            CommitPolicy::Ralph => is_review,
-            CommitPolicy::Agent => true,
-            CommitPolicy::NoCommit | CommitPolicy::Scm(_) => false,
-        };
-        let work = self.state.recipe.task_work().filter(|_| is_alone)?;
+        let recipe = &self.state.recipe;
+        let role = self.map_current(|current| current.role)?;
+        let is_scm = matches!(recipe.landing.commit, CommitPolicy::Scm(_));
+        let is_alone = recipe.ownership().commits_documents_only(role, is_scm);
+        let work = recipe.task_work().filter(|_| is_alone)?;
         Some(work.documents().into())
     }
 
-    /// Returns the survey from the last observation, if nothing has changed the work tree
-    /// since: no gate has run and ralph has written nothing.
-    pub(super) fn reusable_survey(&self) -> Option<Survey> {
-        let current = self.state.current.as_ref()?;
-        let is_untouched = current.gates.is_empty() && current.landed.is_empty();
-        current.observation().filter(|_| is_untouched).map(to_survey)
+    /// Returns the survey from the checks, if the landing has not changed the work tree.
+    fn reusable_survey(&self) -> Option<Survey> {
+        let landing = self.state.current.as_ref()?.landing()?;
+        landing.checked.survey.clone().filter(|_| landing.plan.done.is_empty())
     }
 
     /// Returns the state to reset the history to, if it moved without permission.
     pub(super) fn find_moved_history(&self, survey: Option<&Survey>) -> Option<Checkpoint> {
         let now = survey?.checked_out.as_ref()?;
         let current = self.state.current.as_ref()?;
-        let is_back = current.landed.iter().any(|it| matches!(it, Landed::RolledBack { .. }));
-        let before = if is_back { current.checkpoint.clone() } else { self.state.observed_state() };
-        let is_ours = self.state.recipe.landing.is_history_owned_by_ralph();
+        let before = if current.is_rolled_back() {
+            current.checkpoint().cloned()
+        } else {
+            self.state.observed_state()
+        };
+        let is_ours = self.state.recipe.ownership().history == HistoryOwner::Ralph;
         before.filter(|before| match before {
             Checkpoint::Git { head, branch, .. } => {
                 is_ours && (*head != now.head || *branch != now.branch)
@@ -175,8 +176,6 @@ impl Engine<'_> {
             output_chars: recipe.prompt.output_chars,
         };
         let mut tick = |ran| ui.show_activity(&Activity::GateRuns { gate, ran });
-        // A gate runs what agents wrote.
-        self.compare_mode = CompareMode::Content;
         let result = self.ports.gates.run_gate(&order, &mut tick);
         // A gate that the user interrupted has no result; it runs again when the run is
         // resumed.
@@ -199,9 +198,12 @@ impl Engine<'_> {
             let name = &self.state.recipe.gates[gate].name;
             self.discard_side_effects(&format!("the reviewer of `{name}`"), &as_seen)?;
         }
-        let asking = self.map_current(|current| current.gate.clone()).unwrap_or_default();
-        let result = build_gate_result(&self.state.recipe.gates[gate], severity, &asking);
-        self.record_event(Event::GateChecked { result })?;
+        let spec = &self.state.recipe.gates[gate];
+        let call = self.map_current(|current| {
+            current.call_state(&Purpose::Gate(spec.name.clone())).cloned().unwrap_or_default()
+        });
+        let result = build_gate_result(spec, severity, &call.unwrap_or_default());
+        self.record_event(Event::GateChecked { result, survey: None })?;
         self.publish_view(ViewKind::Gates)?;
         Ok(())
     }
@@ -209,7 +211,7 @@ impl Engine<'_> {
     /// Discards the changes of an agent that was asked for a commit message: nothing may
     /// be added to what the gates passed.
     pub(super) fn discard_message_side_effects(&mut self) -> Result<(), StepError> {
-        let before = self.map_current(|current| current.pre_question.clone()).flatten();
+        let before = self.map_current(|it| it.landing()?.before_message.clone()).flatten();
         let kept = match before {
             Some(before) => {
                 self.discard_side_effects("the agent asked for a commit message", &before)?
@@ -226,7 +228,10 @@ impl Engine<'_> {
         match purpose {
             Purpose::Work => None,
             Purpose::Gate(_) => self.state.observed_state(),
-            Purpose::Message => current.pre_question.clone().or_else(|| current.surveyed_state()),
+            Purpose::Message => {
+                let landing = current.landing()?;
+                landing.before_message.clone().or_else(|| landing.plan.surveyed_state())
+            }
         }
     }
 
@@ -273,12 +278,6 @@ impl Engine<'_> {
 /// Returns a clause that names the ref with the removed work.
 pub(super) fn describe_kept_ref(name: Option<&str>) -> String {
     name.map(|name| format!("; kept on {name}")).unwrap_or_default()
-}
-
-/// Converts an observation to a survey.
-pub(super) fn to_survey(seen: &Observation) -> Survey {
-    let Observation { tree, changes, checked_out, .. } = seen;
-    Survey { tree: tree.clone(), changes: *changes, checked_out: checked_out.clone() }
 }
 
 /// Returns the result of a gate from its agent's answer.

@@ -5,8 +5,9 @@
 use ralph_model::event::Event;
 use ralph_model::ids::{IterationNumber, Role};
 use ralph_model::judgement::Verdict;
+use ralph_model::ownership::CommitOwner;
 use ralph_model::plan::PlanState;
-use ralph_model::recipe::{CommitPolicy, PlanPart, Uncommitted};
+use ralph_model::recipe::PlanPart;
 use ralph_model::worktree::TreeDiff;
 
 use super::{Engine, EngineError};
@@ -40,7 +41,7 @@ impl Engine<'_> {
         let (Verdict::Complete, Some(current)) = (&judgement.verdict, &self.state.current) else {
             return Vec::new();
         };
-        let counts = current.plan.as_ref().and_then(PlanState::counts);
+        let counts = current.plan().and_then(PlanState::counts);
         let part = self.state.recipe.plan.as_ref().map(|plan| plan.part);
         let open = match (counts, part) {
             (Some(counts), Some(PlanPart::Follows)) => counts.open,
@@ -51,9 +52,8 @@ impl Engine<'_> {
             format!("the agent reported twice that all is done; {items} of its plan left open")
         });
         let is_left = current.observation().is_some_and(|seen| seen.changes == TreeDiff::Dirty);
-        let landing = &self.state.recipe.landing;
-        let is_agents = landing.commit == CommitPolicy::Agent;
-        let left = (is_left && is_agents && landing.uncommitted == Uncommitted::Reported)
+        let is_at_will = self.state.recipe.ownership().commits == CommitOwner::AgentAtWill;
+        let left = (is_left && is_at_will)
             .then(|| "uncommitted changes are left in the work tree".to_owned());
         open.into_iter().chain(left).collect()
     }

@@ -3,7 +3,6 @@
 //! Not here: gates (`checking`).
 
 use ralph_model::event::Event;
-use ralph_model::recipe::{CommitPolicy, Uncommitted};
 use ralph_model::worktree::{Checkpoint, History};
 
 use super::checking::describe_kept_ref;
@@ -17,7 +16,7 @@ impl Engine<'_> {
         let watched = self.watched_patterns();
         let mut observation = self.ports.vcs.observe(&base, &watched)?;
         let mut kept = None;
-        let is_unsure = std::mem::take(&mut self.may_repeat_history_reset);
+        let is_unsure = self.state.may_repeat_history_reset;
         if let Some(seen) = &observation
             && (self.is_forbidden_history(seen.history)
                 || (is_unsure && self.can_have_been_reset(seen.history)))
@@ -60,13 +59,6 @@ impl Engine<'_> {
     /// Returns whether the history changed in a way that the recipe does not allow to
     /// agents.
     pub(super) fn is_forbidden_history(&self, history: History) -> bool {
-        let landing = &self.state.recipe.landing;
-        match (history, landing.uncommitted) {
-            (History::Same, _) => false,
-            (_, _) if landing.is_history_owned_by_ralph() => true,
-            // The user's own prompt may ask for a branch.
-            (History::Rewritten, Uncommitted::Refused) => landing.commit == CommitPolicy::Agent,
-            (History::Rewritten, Uncommitted::Reported) | (History::Advanced { .. }, _) => false,
-        }
+        self.state.recipe.ownership().forbids_history(history)
     }
 }

@@ -37,7 +37,7 @@ impl Engine<'_> {
     pub(super) fn restore_lost_plan(&mut self) -> Result<(), StepError> {
         let Some(plan) = self.state.recipe.plan.clone() else { return Ok(()) };
         let is_lost =
-            self.map_current(|current| current.plan.as_ref().is_some_and(PlanState::needs_restore));
+            self.map_current(|current| current.plan().is_some_and(PlanState::needs_restore));
         if is_lost == Some(true) {
             let restored = self.ports.store.restore_plan(&plan.file);
             self.warn_on_error(restored)?;

@@ -149,7 +149,7 @@ impl Engine<'_> {
         else {
             return Ok(());
         };
-        let (number, handoff) = (current.number, current.judgement.as_ref());
+        let (number, handoff) = (current.number, current.judgement());
         let handoff = handoff.and_then(|judgement| judgement.handoff.clone());
         let log = self.ports.store.read_companion_file(&work.file, PROGRESS);
         let Some(log) = self.warn_if_unusable(log, SKIPPED)? else { return Ok(()) };

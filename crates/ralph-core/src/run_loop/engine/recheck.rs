@@ -4,18 +4,17 @@
 //! more gate, and is test-run before any work.
 
 use ralph_model::event::Event;
-use ralph_model::gate::GateResult;
 use ralph_model::outcome::Outcome;
+use ralph_model::phase::Iteration;
 use ralph_model::recipe::CommitPolicy;
-use ralph_model::run::Iteration;
+use ralph_model::refusal::RefusalKind;
 use ralph_model::text;
 use ralph_model::worktree::{Checkpoint, TreeDiff, UNCOMMITTED_FILES};
 
-use super::{Engine, StepError, ViewKind};
+use super::{Engine, StepError};
 use crate::landing::scm;
-use crate::ports::{HookResult, HookTrial};
+use crate::ports::{HookResult, HookTrial, Observation};
 use crate::run_loop::choose;
-use crate::run_loop::settle::COMMIT_HOOK;
 
 /// How often all gates run again in one iteration. A formatter needs one more round, and
 /// two that depend on each other need two.
@@ -33,26 +32,19 @@ pub(super) enum Recheck {
 const HOOK_OUTPUT_CHARS: usize = 200;
 
 impl Engine<'_> {
-    /// Checks that the tree to judge is the one that passed, and that the commit hook
-    /// accepts it.
-    pub(super) fn recheck_work(&mut self) -> Result<Recheck, StepError> {
-        match self.recheck_tree()? {
-            Recheck::Same => self.run_commit_hook(),
-            Recheck::Again => Ok(Recheck::Again),
-        }
-    }
-
     /// Runs the project's pre-commit hook on work that ralph is going to commit. If the
     /// hook rewrites files, the gates run on the result and then the hook again. Its
     /// refusal fails the attempt.
-    fn run_commit_hook(&mut self) -> Result<Recheck, StepError> {
+    pub(super) fn run_commit_hook(&mut self) -> Result<Recheck, StepError> {
         let is_due = |current: &Iteration| {
-            let is_changed = |changes| changes == TreeDiff::Dirty;
-            let seen = current.observation();
-            choose::needs_recheck(&self.state, current)
-                && seen.is_some_and(|seen| is_changed(seen.changes))
+            let is_changed = |seen: &Observation| seen.changes == TreeDiff::Dirty;
+            let checking = current.checking()?;
+            let is_due = choose::needs_recheck(&self.state, current.role, checking)
+                && checking.observation().is_some_and(is_changed);
+            Some(is_due)
         };
-        let (Some(true), Some(seen)) = (self.map_current(is_due), self.state.observed_state())
+        let (Some(true), Some(seen)) =
+            (self.map_current(is_due).flatten(), self.state.observed_state())
         else {
             return Ok(Recheck::Same);
         };
@@ -63,16 +55,15 @@ impl Engine<'_> {
             HookResult::Passed => None,
             HookResult::Refused { output } => Some(output),
         };
-        self.post_gate_survey = self.ports.vcs.survey_tree()?;
-        if self.post_gate_survey.as_ref().is_some_and(|now| now.tree != *tree)
-            && self.restart_gates(&seen, "the pre-commit hook")? == Recheck::Again
-        {
-            return Ok(Recheck::Again);
+        let now = self.ports.vcs.survey_tree()?;
+        if now.as_ref().is_some_and(|now| now.tree != *tree) {
+            if self.restart_gates(&seen, "the pre-commit hook")? == Recheck::Again {
+                return Ok(Recheck::Again);
+            }
+            self.record_event(Event::Rechecked { survey: now })?;
         }
         let Some(output) = refusal else { return Ok(Recheck::Same) };
-        let result = choose::build_refusal_result(COMMIT_HOOK, output);
-        self.record_event(Event::GateChecked { result })?;
-        self.publish_view(ViewKind::Gates)?;
+        self.record_refusal(RefusalKind::CommitHook, output)?;
         Ok(Recheck::Again)
     }
 
@@ -80,8 +71,7 @@ impl Engine<'_> {
     /// do anything about a protected branch or a required message format. Other
     /// complaints may be what the work is about, so they are only a warning.
     pub(super) fn test_commit_hooks(&mut self) -> Result<(), StepError> {
-        let is_tried = std::mem::replace(&mut self.are_hooks_tried, true);
-        if is_tried || !self.state.recipe.landing.is_history_owned_by_ralph() {
+        if self.state.are_hooks_tested || !self.state.recipe.landing.is_history_owned_by_ralph() {
             return Ok(());
         }
         let subject = match self.state.recipe.landing.commit {
@@ -112,29 +102,23 @@ impl Engine<'_> {
         }
     }
 
-    /// Compares the work tree with the one that the gates were run on, if ralph is going to commit
-    /// it. If files were changed, all gates run again on what is there now.
-    pub(super) fn recheck_tree(&mut self) -> Result<Recheck, StepError> {
-        let is_due = |current: &Iteration| {
-            let is_run = |it: &GateResult| it.log.is_some();
-            choose::needs_recheck(&self.state, current) && current.gates.iter().any(is_run)
-        };
-        let (Some(true), Some(seen)) = (self.map_current(is_due), self.state.observed_state())
-        else {
-            return Ok(Recheck::Same);
-        };
-        let now = match self.post_gate_survey.take() {
-            Some(now) => Some(now),
+    /// Compares the work tree with the one that the gates checked. If files were changed, all
+    /// gates run again on what is there now.
+    pub(super) fn recheck_tree(&mut self) -> Result<(), StepError> {
+        let known = self.map_current(|it| it.checking()?.survey.clone()).flatten();
+        let survey = match known {
+            Some(known) => Some(known),
             None => self.ports.vcs.survey_tree()?,
         };
-        let is_same = |tree| matches!(&seen, Checkpoint::Git { tree: Some(it), .. } if it == tree);
-        match now {
-            Some(now) if !is_same(&now.tree) => self.restart_gates(&seen, "the gates"),
-            now => {
-                self.post_gate_survey = now;
-                Ok(Recheck::Same)
+        if let (Some(now), Some(seen)) = (&survey, self.state.observed_state()) {
+            let is_same =
+                matches!(&seen, Checkpoint::Git { tree: Some(it), .. } if *it == now.tree);
+            if !is_same && self.restart_gates(&seen, "the gates")? == Recheck::Again {
+                return Ok(());
             }
         }
+        self.record_event(Event::Rechecked { survey })?;
+        Ok(())
     }
 
     /// Observes the work tree again after files changed behind the agent, so that all
@@ -154,16 +138,16 @@ impl Engine<'_> {
             return Ok(Recheck::Same);
         }
         paths.truncate(UNCOMMITTED_FILES);
-        if self.map_current(|current| current.rounds) >= Some(MAX_GATE_RESTARTS) {
+        if self.map_current(|it| it.checking().map(|it| it.rounds)).flatten()
+            >= Some(MAX_GATE_RESTARTS)
+        {
             let output = format!(
                 "These files change each time gates and hooks run, so what passed is never what would be \
                  committed. Make sure that a second run changes nothing; delete files that are \
                  generated and add them to `.gitignore`:\n- {}",
                 paths.join("\n- ")
             );
-            let result = choose::build_refusal_result(choose::UNSTABLE_FILES, output);
-            self.record_event(Event::GateChecked { result })?;
-            self.publish_view(ViewKind::Gates)?;
+            self.record_refusal(RefusalKind::UnstableFiles, output)?;
             return Ok(Recheck::Again);
         }
         let text =

@@ -1,23 +1,57 @@
 //! Refusals: protected paths, secrets and changes of `.git` fail an attempt without a gate.
 //!
-//! Not here: which paths are protected (the recipe).
+//! Not here: when work is refused, which `choose` decides.
 
 use ralph_model::event::Event;
-use ralph_model::worktree::{Checkpoint, describe_git_tampering};
+use ralph_model::refusal::{Refusal, RefusalKind};
+use ralph_model::worktree::{Checkpoint, Observation, describe_git_tampering};
 
 use super::checking::describe_kept_ref;
-use super::{Engine, StepError, ViewKind};
+use super::{Engine, EngineError, StepError, ViewKind};
 use crate::checking::secret::leak;
+use crate::checking::stuck::ErrorHasher;
 use crate::run_loop::choose;
 
 impl Engine<'_> {
-    /// Refuses work that changed protected or out-of-scope paths. Out-of-scope files are
-    /// restored at once, because the agent cannot fix them.
-    pub(super) fn refuse_paths(&mut self, paths: &[String]) -> Result<(), StepError> {
+    /// Refuses the observed work.
+    pub(super) fn refuse_work(&mut self, kind: RefusalKind) -> Result<(), StepError> {
+        let seen = self.map_current(|current| current.observation().cloned()).flatten();
+        let Some(seen) = seen else { return Ok(()) };
+        let output = match kind {
+            RefusalKind::ProtectedPaths => self.refuse_paths(&seen)?,
+            // Once committed, secrets are hard to remove.
+            RefusalKind::Secrets => leak::format_leak_feedback(&seen.leaks),
+            // The files have been restored.
+            RefusalKind::GitTampering => describe_git_tampering(&seen.git_tampering),
+            RefusalKind::UnstableFiles | RefusalKind::CommitHook => return Ok(()),
+        };
+        self.record_refusal(kind, output)?;
+        Ok(())
+    }
+
+    /// Records a refusal.
+    pub(super) fn record_refusal(
+        &mut self,
+        kind: RefusalKind,
+        output: String,
+    ) -> Result<(), EngineError> {
+        let mut hasher = ErrorHasher::new(kind.name());
+        hasher.feed_text(&output);
+        let refusal = Refusal { kind, output, hash: hasher.finish_hash() };
+        self.record_event(Event::Refused { refusal })?;
+        self.publish_view(ViewKind::Gates)
+    }
+
+    /// Returns the feedback for work that changed protected or out-of-scope paths.
+    /// Out-of-scope files are restored at once, because the agent cannot fix them.
+    fn refuse_paths(&mut self, seen: &Observation) -> Result<String, StepError> {
+        let paths = self
+            .map_current(|current| choose::find_forbidden_paths(&self.state, current, seen))
+            .unwrap_or_default();
         let list = |paths: Vec<&str>| format!("\n- {}", paths.join("\n- "));
         let changed = list(paths.iter().map(String::as_str).collect());
         let scope = self.state.recipe.scope.clone();
-        let output = if scope.is_empty() {
+        Ok(if scope.is_empty() {
             let recipe = &self.state.recipe;
             let can_be_lifted =
                 |path: &&String| recipe.gate_scripts.contains(path) || !recipe.is_locked(path);
@@ -40,35 +74,6 @@ impl Engine<'_> {
             format!(
                 "Only these paths may be changed:{allowed}\nThese were changed too, and have been restored. Do not touch them:{changed}"
             )
-        };
-        let result = choose::build_refusal_result(choose::PROTECTED_PATHS, output);
-        self.record_event(Event::GateChecked { result })?;
-        self.publish_view(ViewKind::Gates)?;
-        Ok(())
-    }
-
-    /// Refuses work that contains secrets: once committed they are hard to remove.
-    pub(super) fn refuse_leaks(&mut self) -> Result<(), StepError> {
-        let leaks =
-            self.map_current(|current| current.observation().map(|seen| seen.leaks.clone()));
-        let output = leak::format_leak_feedback(&leaks.flatten().unwrap_or_default());
-        self.record_event(Event::GateChecked {
-            result: choose::build_refusal_result(choose::SECRETS, output),
-        })?;
-        self.publish_view(ViewKind::Gates)?;
-        Ok(())
-    }
-
-    /// Refuses work that came with changes to git's own files. The files have been
-    /// restored.
-    pub(super) fn refuse_git_tampering(&mut self) -> Result<(), StepError> {
-        let paths = self
-            .map_current(|current| current.observation().map(|seen| seen.git_tampering.clone()));
-        let output = describe_git_tampering(&paths.flatten().unwrap_or_default());
-        self.record_event(Event::GateChecked {
-            result: choose::build_refusal_result(choose::GIT_TAMPERING, output),
-        })?;
-        self.publish_view(ViewKind::Gates)?;
-        Ok(())
+        })
     }
 }

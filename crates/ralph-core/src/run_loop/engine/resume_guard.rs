@@ -32,8 +32,11 @@ impl Engine<'_> {
     }
 
     /// Returns the snapshot that a resumed run compares with.
-    pub(super) fn take_end_snapshot(&mut self) -> Option<Box<EndSnapshot>> {
-        let repository = self.snapshot_unlanded_work();
+    pub(super) fn take_end_snapshot(
+        &mut self,
+        expected_head: Option<CheckedOut>,
+    ) -> Option<Box<EndSnapshot>> {
+        let repository = self.snapshot_unlanded_work(expected_head);
         let is_listed = self.is_task_file_in_sync();
         (repository.is_some() || is_listed)
             .then(|| Box::new(EndSnapshot { repository, task_file_in_sync: is_listed }))
@@ -41,11 +44,11 @@ impl Engine<'_> {
 
     /// Returns the state of the repository if there is work that has not landed. Nothing
     /// if git fails: a resumed run then cannot tell what changed.
-    pub(super) fn snapshot_unlanded_work(&mut self) -> Option<Checkpoint> {
+    fn snapshot_unlanded_work(&mut self, expected_head: Option<CheckedOut>) -> Option<Checkpoint> {
         match self.state.unlanded_base() {
             Some(Checkpoint::Git { .. }) => {
                 let Survey { tree, checked_out, .. } = self.ports.vcs.take_final_survey()?;
-                let CheckedOut { head, branch } = self.expected_head.take().or(checked_out)?;
+                let CheckedOut { head, branch } = expected_head.or(checked_out)?;
                 Some(Checkpoint::Git { head, branch, tree: Some(tree) })
             }
             Some(Checkpoint::None) | None => None,

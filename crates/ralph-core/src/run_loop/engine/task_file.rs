@@ -1,6 +1,5 @@
 //! The task list: reads and writes its file, takes over edits, and saves failed work.
 
-use ralph_model::agent_call_state::AgentCallEnd;
 use ralph_model::attempt::FailedAttempt;
 use ralph_model::event::Event;
 use ralph_model::ids::IterationNumber;
@@ -13,9 +12,10 @@ use ralph_model::worktree::{Checkpoint, Landed};
 
 use super::{Engine, EngineError, StepError};
 use crate::landing::failure_branch;
-use crate::ports::{CompareMode, FailureBranchOrder, ListOrder, Moment, View};
+use crate::ports::{FailureBranchOrder, ListOrder, Moment, View};
 use crate::run_loop::choose;
 use crate::run_loop::fold::{Durability, build_pending_list};
+use crate::run_loop::landing_plan;
 use crate::tasks::agent_list_edits::diff_task_file;
 use crate::tasks::attempt::{self, AttemptRecord};
 use crate::tasks::external_edits::{self, MergedList, OpenTask};
@@ -54,8 +54,9 @@ impl Engine<'_> {
 
     /// Writes the list to the task file as it will be once this landing is done.
     pub(super) fn write_landing_list(&mut self) -> Result<(), EngineError> {
-        let settled =
-            self.map_current(|current| choose::settle_iteration(&self.state, current)).flatten();
+        let settled = self
+            .map_current(|current| landing_plan::settle_iteration(&self.state, current))
+            .flatten();
         if let (Some(work), Some(tasks), Some(settled)) =
             (self.task_work(), &self.state.tasks, settled)
         {
@@ -70,13 +71,12 @@ impl Engine<'_> {
 
     /// Checks whether the task file was edited, and takes over the allowed edits. Returns
     /// whether the list changed: a file that cannot be repaired does not count.
-    pub(super) fn merge_task_file_edits(&mut self, look: CompareMode) -> Result<bool, EngineError> {
+    pub(super) fn merge_task_file_edits(&mut self) -> Result<bool, EngineError> {
         let (Some(work), Some(tasks)) = (self.task_work(), &self.state.tasks) else {
             return Ok(false);
         };
         let current = self.state.current.as_ref().and_then(|current| current.task.as_ref());
-        let found = self.ports.store.check_task_file(&work.file, &tasks.list, look);
-        self.compare_mode = CompareMode::Metadata;
+        let found = self.ports.store.check_task_file(&work.file, &tasks.list);
         match found {
             TasksFound::Same => Ok(false),
             TasksFound::Edited(found) => {
@@ -93,7 +93,7 @@ impl Engine<'_> {
     /// Returns whether the task file matches the list, or the list as already committed.
     pub(super) fn is_task_file_in_sync(&mut self) -> bool {
         let (Some(work), Some(tasks)) = (self.task_work(), &self.state.tasks) else { return false };
-        match self.ports.store.check_task_file(&work.file, &tasks.list, CompareMode::Content) {
+        match self.ports.store.check_task_file(&work.file, &tasks.list) {
             TasksFound::Same => true,
             // After a crash ralph does not know that it wrote the file.
             TasksFound::Edited(found) => self.committed_list().as_ref() == Some(&*found),
@@ -122,8 +122,7 @@ impl Engine<'_> {
             return Ok(());
         };
         let open = self.state.current.as_ref().and_then(|current| {
-            let is_answered = matches!(current.work.end, Some(AgentCallEnd::Answered(_)));
-            let open = if is_answered { OpenTask::Answered } else { OpenTask::ToAsk };
+            let open = if current.is_answered() { OpenTask::Answered } else { OpenTask::ToAsk };
             current.task.as_ref().map(open)
         });
         // Edits by an agent that owns the list are known already, and land later.
@@ -131,7 +130,7 @@ impl Engine<'_> {
         {
             return Ok(());
         }
-        match self.ports.store.check_task_file(&work.file, &tasks.list, CompareMode::Content) {
+        match self.ports.store.check_task_file(&work.file, &tasks.list) {
             TasksFound::Edited(mut found) => {
                 let ahead = self.committed_list();
                 if ahead.as_ref() == Some(&*found) {
@@ -181,13 +180,12 @@ impl Engine<'_> {
         else {
             return Ok(());
         };
-        if current.list_diff.is_some() {
+        if current.list_diff().is_some() {
             return Ok(());
         }
-        let found = self.ports.store.check_task_file(&work.file, &tasks.list, CompareMode::Content);
+        let found = self.ports.store.check_task_file(&work.file, &tasks.list);
         let turn =
             EditContext { role: current.role, task: current.task.clone(), review: work.review };
-        self.compare_mode = CompareMode::Metadata;
         let diff = diff_task_file(&tasks.list, found, &turn);
         self.record_event(Event::AgentListRead { diff })
     }
@@ -197,17 +195,14 @@ impl Engine<'_> {
     /// of a landing that was not committed.
     pub(super) fn restore_task_file(&mut self) -> Result<(), EngineError> {
         let is_kept_by_agent = self.state.recipe.is_list_owned_by_agent();
-        let is_unread = self.map_current(|current| {
-            matches!(current.work.end, Some(AgentCallEnd::Answered(_)))
-                && current.judgement.is_none()
-        });
+        let is_unread =
+            self.map_current(|current| current.is_answered() && current.judgement().is_none());
         if is_kept_by_agent && is_unread == Some(true) {
             self.read_agent_list()?;
         }
         let Some(work) = self.task_work() else { return Ok(()) };
         if let Some(ahead) = build_pending_list(&self.state)
-            && self.ports.store.check_task_file(&work.file, &ahead.list, CompareMode::Content)
-                == TasksFound::Same
+            && self.ports.store.check_task_file(&work.file, &ahead.list) == TasksFound::Same
         {
             return match ahead.durability {
                 Durability::Committed => Ok(()),
@@ -215,9 +210,9 @@ impl Engine<'_> {
             };
         }
         if !is_kept_by_agent {
-            self.merge_task_file_edits(CompareMode::Content)?;
+            self.merge_task_file_edits()?;
         } else if let Some(tasks) = &self.state.tasks {
-            match self.ports.store.check_task_file(&work.file, &tasks.list, CompareMode::Content) {
+            match self.ports.store.check_task_file(&work.file, &tasks.list) {
                 TasksFound::Same => {}
                 TasksFound::Edited(_) | TasksFound::Broken { .. } => self.overwrite_task_file()?,
             }
@@ -239,14 +234,14 @@ impl Engine<'_> {
             return Ok(());
         };
         let started = self.map_current(|current| current.started).unwrap_or(moment.now);
-        let skipped =
-            self.map_current(|current| current.judgement.as_ref().map(|it| it.verdict.clone()));
+        let skipped = self.map_current(|current| current.judgement().map(|it| it.verdict.clone()));
         if let Some(Some(Verdict::Skipped { by })) = skipped {
             let order = self.failure_branch_order(self.git_mark(), &task, by.as_deref(), started);
             return self.save_to_failure_branch(&order);
         }
-        let settled =
-            self.map_current(|current| choose::settle_iteration(&self.state, current)).flatten();
+        let settled = self
+            .map_current(|current| landing_plan::settle_iteration(&self.state, current))
+            .flatten();
         let Some(failed) = settled.and_then(|settled| settled.attempt) else { return Ok(()) };
         let limit =
             self.state.tasks.as_ref().map_or(1, |tasks| work.attempt_limit(&tasks.list, &task.id));

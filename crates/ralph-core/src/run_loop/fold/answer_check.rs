@@ -2,6 +2,7 @@
 //!
 //! Not here: what follows if it has not, and the follow-up prompt.
 
+use ralph_model::agent_call_state::AgentCallState;
 use ralph_model::agent_output::Reply;
 use ralph_model::gate::GateKind;
 use ralph_model::ids::{AskNumber, Role};
@@ -37,13 +38,13 @@ pub(super) fn check_answer_form(
     reply: &Reply,
 ) -> AnswerForm {
     let is_kept_by_agent = state.recipe.is_list_owned_by_agent();
-    let is_for = |pending: Option<AskNumber>| pending == Some(ask);
-    let (checked, finally) = if is_for(current.gate.pending) {
-        let token = current.gate.token.as_deref();
-        let criteria = find_gate_criteria(state, current);
-        let demands = VerdictDemands { criteria, token };
+    let is_for = |call: &AgentCallState| call.pending == Some(ask);
+    let review = current.checking().and_then(|checking| checking.review.as_ref());
+    let (checked, finally) = if let Some(review) = review.filter(|it| is_for(&it.call)) {
+        let criteria = find_gate_criteria(state, current, &review.gate);
+        let demands = VerdictDemands { criteria, token: review.call.token.as_deref() };
         (review::check_answer(reply, demands), WrongFormResult::Failed)
-    } else if is_for(current.message.pending) {
+    } else if current.landing().is_some_and(|landing| is_for(&landing.message)) {
         let is_there = scm::parse_commit_message(&reply.text).is_some();
         let fault_text = || "it holds no commit message".to_owned();
         (is_there.then_some(()).ok_or_else(fault_text), WrongFormResult::Accepted)
@@ -51,7 +52,7 @@ pub(super) fn check_answer_form(
         match current.role {
             // An agent that owns the list answers in the list.
             Role::Review if !is_kept_by_agent => {
-                let token = current.work.token.as_deref();
+                let token = current.work().and_then(|call| call.token.as_deref());
                 let demands = VerdictDemands { criteria: state.task_criteria(current), token };
                 (review::check_answer(reply, demands), WrongFormResult::Failed)
             }
@@ -76,9 +77,8 @@ pub(super) fn check_answer_form(
 }
 
 /// Returns the criteria that a review gate judges by. A quality gate has none.
-fn find_gate_criteria<'a>(state: &'a RunState, current: &Iteration) -> &'a [String] {
-    let name = current.gate_asked.as_deref();
-    let gate = state.recipe.gates.iter().find(|gate| Some(gate.name.as_str()) == name);
+fn find_gate_criteria<'a>(state: &'a RunState, current: &Iteration, name: &str) -> &'a [String] {
+    let gate = state.recipe.gates.iter().find(|gate| gate.name == name);
     match gate.map(|gate| gate.kind) {
         Some(GateKind::Spec | GateKind::Test | GateKind::Lint | GateKind::Custom) => {
             state.task_criteria(current)

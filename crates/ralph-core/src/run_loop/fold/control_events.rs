@@ -2,55 +2,43 @@
 //!
 //! Not here: when a request takes effect, which `choose` decides.
 
-use ralph_model::control::Pause;
-use ralph_model::event::{Event, Recorded};
+use ralph_model::control::SubmittedRequest;
+use ralph_model::ids::TaskId;
 use ralph_model::run::RunState;
 use ralph_model::task::TaskStatus;
+use ralph_model::units::Timestamp;
 
 use crate::run_loop::fold::task_results;
 
-/// Applies an event that came from a control request.
-pub(super) fn apply_control_event(state: &mut RunState, recorded: &Recorded) {
-    match &recorded.event {
-        Event::ControlRequested { asked, refused } => {
-            state.control.record_id(&asked.id);
-            if refused.is_none() {
-                let paused = state.control.apply_request(asked, recorded.at);
-                state.totals.paused = state.totals.paused.saturating_add(paused);
-            }
-        }
-        Event::Paused => state.control.pause = Pause::Since { at: recorded.at },
-        Event::TaskSkipped { task, by, branch, commit: _ } => {
-            let Some(tasks) = &mut state.tasks else { return };
-            // Feedback and base of the last attempt belonged to the skipped task.
-            if tasks.logs.contains_key(task) {
-                state.feedback.clear();
-                state.base = None;
-            }
-            task_results::mark_skipped(tasks, task, by.as_deref(), branch.as_deref());
-            drop_finished_skips(state);
-        }
-        Event::RunStarted { .. }
-        | Event::RunResumed { .. }
-        | Event::TasksRead { .. }
-        | Event::TasksWritten
-        | Event::BaselineStarted { .. }
-        | Event::BaselineChecked { .. }
-        | Event::IterationStarted { .. }
-        | Event::Checkpointed { .. }
-        | Event::Asked { .. }
-        | Event::Replied { .. }
-        | Event::Waiting { .. }
-        | Event::Observed { .. }
-        | Event::PlanSeen { .. }
-        | Event::AgentListRead { .. }
-        | Event::GateChecked { .. }
-        | Event::Judged { .. }
-        | Event::Landed { .. }
-        | Event::IterationEnded { .. }
-        | Event::Warned { .. }
-        | Event::RunEnded { .. } => {}
+/// Applies a control request, unless it was refused.
+pub(super) fn apply_request(
+    state: &mut RunState,
+    asked: &SubmittedRequest,
+    refused: Option<&str>,
+    at: Timestamp,
+) {
+    state.control.record_id(&asked.id);
+    if refused.is_none() {
+        let paused = state.control.apply_request(asked, at);
+        state.totals.paused = state.totals.paused.saturating_add(paused);
     }
+}
+
+/// Applies that a task was skipped between two iterations.
+pub(super) fn apply_skip(
+    state: &mut RunState,
+    task: &TaskId,
+    by: Option<&str>,
+    branch: Option<&str>,
+) {
+    let Some(tasks) = &mut state.tasks else { return };
+    // Feedback and base of the last attempt belonged to the skipped task.
+    if tasks.logs.contains_key(task) {
+        state.feedback.clear();
+        state.base = None;
+    }
+    task_results::mark_skipped(tasks, task, by, branch);
+    drop_finished_skips(state);
 }
 
 /// Drops skip requests for tasks that are finished.

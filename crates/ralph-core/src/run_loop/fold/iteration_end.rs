@@ -4,15 +4,15 @@
 
 use ralph_model::handoff::{Handoff, WorkOutcome};
 use ralph_model::ids::Role;
-use ralph_model::judgement::{Judgement, Verdict};
+use ralph_model::judgement::{Feedback, Judgement, Verdict};
 use ralph_model::run::{Completeness, Iteration, RunState};
 use ralph_model::task::TaskList;
 use ralph_model::units::Timestamp;
-use ralph_model::worktree::Landed;
 
 use crate::memory::since_compaction::{AttemptOutcome, record_coding_iteration};
 use crate::ports::ListOrder;
-use crate::run_loop::fold::{control_events, record_work_range, task_results};
+use crate::run_loop::fold::in_iteration::record_work_range;
+use crate::run_loop::fold::{control_events, task_results};
 use crate::run_loop::settle;
 use crate::tasks::next_work::{find_compaction_trigger, next_coding_task};
 
@@ -62,7 +62,7 @@ pub(super) fn close_iteration(state: &mut RunState, at: Timestamp) {
         return;
     };
     if current.role == Role::Compact {
-        return close_compaction(state, current);
+        return close_compaction(state, &current);
     }
     let mut outcome = None;
     if let (Some(tasks), Some(work), Some(task)) =
@@ -77,14 +77,16 @@ pub(super) fn close_iteration(state: &mut RunState, at: Timestamp) {
     if state.tasks.is_none() {
         count_unchanged(state, &current);
     }
-    let refusal = current.refusal_feedback();
+    let refusal = current.commit_refusal().map(|output| {
+        Feedback::from_text(format!("The commit was refused. Fix the reported problems:\n{output}"))
+    });
     // Work that was not committed after the agent is reviewed as well.
     if let (Some(Judgement { verdict: Verdict::Passed { .. }, .. }), None) =
-        (&current.judgement, &refusal)
+        (current.judgement(), &refusal)
     {
         record_work_range(state, &current);
     }
-    let Some(mut judgement) = current.judgement else {
+    let Some(mut judgement) = current.judgement().cloned() else {
         return;
     };
     if let Some(handoff) = &mut judgement.handoff {
@@ -134,12 +136,11 @@ pub(super) fn close_iteration(state: &mut RunState, at: Timestamp) {
 
 /// Counts iterations on a prompt that pass and change nothing.
 fn count_unchanged(state: &mut RunState, current: &Iteration) {
-    let verdict = current.judgement.as_ref().map(|judgement| &judgement.verdict);
+    let verdict = current.judgement().map(|judgement| &judgement.verdict);
     let is_idle =
         matches!(verdict, Some(Verdict::Passed { .. })) && state.has_changed_nothing(current);
     state.unchanged = if is_idle { state.unchanged.saturating_add(1) } else { 0 };
-    let is_back = current.landed.iter().any(|it| matches!(it, Landed::RolledBack { .. }));
-    state.last_tree = current.observed_tree().filter(|_| !is_back).cloned();
+    state.last_tree = current.observed_tree().filter(|_| !current.is_rolled_back()).cloned();
 }
 
 /// Keeps a handoff for the next prompts. Handoffs of failed attempts are for the next
@@ -166,10 +167,10 @@ fn keep_handoff(state: &mut RunState, handoff: Handoff) {
 }
 
 /// Closes a compaction: keeps its memory, if any. All else is unchanged.
-fn close_compaction(state: &mut RunState, current: Iteration) {
+fn close_compaction(state: &mut RunState, current: &Iteration) {
     let trigger = find_compaction_trigger(state);
     let next = next_coding_task(state).map(|task| task.id.clone());
-    match current.judgement.and_then(|judgement| judgement.compacted) {
+    match current.judgement().and_then(|judgement| judgement.compacted.clone()) {
         Some(compacted) => {
             state.memory = Some(Box::new(compacted.memory));
             state.since_compaction.record_compaction(current.number, next.as_ref());

@@ -1,7 +1,8 @@
 //! Folds a resume after a crash or an end into the state.
 
-use ralph_model::agent_call_state::{AgentCallEnd, AgentCallState};
+use ralph_model::agent_call_state::AgentCallEnd;
 use ralph_model::gate::Gate;
+use ralph_model::phase::Phase;
 use ralph_model::recipe::Recipe;
 use ralph_model::run::RunState;
 use ralph_model::worktree::ChangesWhileStopped;
@@ -21,15 +22,12 @@ pub(super) fn apply_resume(
     // A run that ended regularly gets new retries; one that crashed continues with
     // what it had left.
     state.unchanged = 0;
+    (state.may_repeat_history_reset, state.are_hooks_tested) = (true, false);
     if let (Some(_), Some(current)) = (state.outcome.take(), &mut state.current) {
-        current.work.reset_failures();
-        current.gate.reset_failures();
-        let has_message = matches!(&current.message.end, Some(AgentCallEnd::Answered(reply))
-            if scm::parse_commit_message(&reply.text).is_some());
-        // A commit that was made without a message of the agent needs none any more.
-        if !has_message && !current.is_committed() {
-            current.message = AgentCallState::default();
-        }
+        current.reset_failures(|end| {
+            matches!(end, AgentCallEnd::Answered(reply)
+                if scm::parse_commit_message(&reply.text).is_some())
+        });
     }
     if let (Some(meanwhile), Some(current)) = (meanwhile, &mut state.current) {
         current.invalidate_gates(meanwhile, &state.recipe.gates);
@@ -45,10 +43,8 @@ fn replace_recipe(state: &mut RunState, recipe: &Recipe) {
     let old = std::mem::replace(&mut state.recipe, recipe.clone());
     let is_same = |name: &str| find_gate(&old, name) == find_gate(recipe, name);
     state.passed_trees.retain(|name, _| is_same(name));
-    if let Some(current) = &mut state.current
-        && current.judgement.is_none()
-    {
-        current.gates.retain(|result| is_same(&result.gate));
+    if let Some(Phase::Checking(checking)) = state.current.as_mut().map(|it| &mut it.phase) {
+        checking.gates.retain(|result| is_same(&result.gate));
     }
 }
 
@@ -69,7 +65,8 @@ mod tests {
     fn gates_with_results(changed: Recipe) -> Vec<String> {
         let passed = |gate: &Gate| {
             let result = choose::build_cached_result(gate, Severity::Hard);
-            Event::GateChecked { result: GateResult { status: GateStatus::Passed, ..result } }
+            let result = GateResult { status: GateStatus::Passed, ..result };
+            Event::GateChecked { result, survey: None }
         };
         let before = with_gates(["one", "two"]);
         let mut events = vec![
@@ -97,7 +94,7 @@ mod tests {
         });
         let state = fold_events(&recorded.collect::<Vec<_>>()).expect("the events fit");
         let current = state.current.expect("it is under way");
-        current.gates.into_iter().map(|result| result.gate).collect()
+        current.gates().iter().map(|result| result.gate.clone()).collect()
     }
 
     fn with_gates(commands: [&str; 2]) -> Recipe {

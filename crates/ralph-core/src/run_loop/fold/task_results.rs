@@ -39,7 +39,7 @@ pub(crate) fn apply_settled(
     spent: Millis,
 ) {
     let Some(task) = &current.task else { return };
-    let Settled { changes, attempt, written } = settled;
+    let Settled { changes, attempt } = settled;
     let limit = work.attempt_limit(&tasks.list, task);
     for change in &changes {
         // A change that does not fit was refused when it was decided on.
@@ -62,7 +62,7 @@ pub(crate) fn apply_settled(
             tasks.requested_changes.insert(task.clone(), review.feedback.clone());
         }
     }
-    if let Some(judgement) = &current.judgement {
+    if let Some(judgement) = current.judgement() {
         let proposed = judgement.amended.iter().filter_map(|it| it.proposed.as_ref());
         tasks.proposed.extend(proposed.map(|proposed| proposed.id.clone()));
         if let Some(new) = judgement.complaint.clone() {
@@ -93,5 +93,6 @@ pub(crate) fn apply_settled(
             tasks.drop_task_state(task);
         }
     }
-    tasks.file = written;
+    // A landing ends only when the file holds its result.
+    tasks.file = FileState::InSync;
 }

@@ -8,13 +8,12 @@ use ralph_model::amendment::AmendmentRecord;
 use ralph_model::handoff::{Amendment, Handoff};
 use ralph_model::ids::{Role, TaskId};
 use ralph_model::judgement::{Feedback, Judgement, Verdict};
-use ralph_model::recipe::{CommitPolicy, OnFailure};
+use ralph_model::recipe::OnFailure;
 use ralph_model::review::{ReviewPolicy, ReviewStatus};
 use ralph_model::task::{ListForm, ListOwner, Task, TaskChange, TaskStatus};
 use ralph_model::worktree::TreeDiff;
 use serde_json::json;
 
-use super::select_success_landing;
 use super::task::AttemptContext;
 
 /// Returns what is wrong with the hand-in.
@@ -24,7 +23,7 @@ pub(super) fn find_hand_in_faults(attempt: &AttemptContext<'_>) -> Vec<String> {
         ListOwner::Agent => find_list_faults(attempt),
     };
     let is_left = (attempt.current.observation()).is_some_and(|it| it.changes == TreeDiff::Dirty);
-    if is_left && attempt.state.recipe.landing.commit == CommitPolicy::Agent {
+    if is_left && attempt.state.recipe.ownership().do_agents_commit() {
         reasons.push(UNCOMMITTED_FEEDBACK.to_owned());
     }
     reasons
@@ -34,7 +33,7 @@ pub(super) fn find_hand_in_faults(attempt: &AttemptContext<'_>) -> Vec<String> {
 const UNCOMMITTED_FEEDBACK: &str = "There are uncommitted changes in the work tree. Look at `git status`, and commit everything that belongs to the work, the task list and the notes included.";
 
 fn find_list_faults(attempt: &AttemptContext<'_>) -> Vec<String> {
-    let Some(diff) = &attempt.current.list_diff else { return Vec::new() };
+    let Some(diff) = attempt.current.list_diff() else { return Vec::new() };
     let Some(task) = diff.task(&attempt.tasks.list, attempt.task) else { return Vec::new() };
     let is_in = match attempt.work.review {
         ReviewPolicy::Fresh { .. } => task.review.status == ReviewStatus::NeedsReview,
@@ -59,16 +58,14 @@ fn describe_remaining_steps(attempt: &AttemptContext<'_>) -> String {
         ReviewPolicy::Fresh { .. } => review,
         ReviewPolicy::Skip => done,
     };
-    let landing = &attempt.state.recipe.landing;
-    let commit = match landing.commit {
-        CommitPolicy::Agent => ", and commit",
-        CommitPolicy::Ralph | CommitPolicy::Scm(_) | CommitPolicy::NoCommit => "",
-    };
-    let start = match (&landing.commit, landing.on_failure) {
-        (CommitPolicy::Agent, _) | (_, OnFailure::Keep) => {
+    let recipe = &attempt.state.recipe;
+    let do_agents_commit = recipe.ownership().do_agents_commit();
+    let commit = if do_agents_commit { ", and commit" } else { "" };
+    let start = match (do_agents_commit, recipe.landing.on_failure) {
+        (true, _) | (_, OnFailure::Keep) => {
             "What the attempts before you changed is still there: do not redo it. Finish what is missing, if anything."
         }
-        (_, OnFailure::Rollback) => "Do the task.",
+        (false, OnFailure::Rollback) => "Do the task.",
     };
     format!(
         "`{id}` is not handed in yet. {start} Then, in the task list, set {set} for `{id}`, say in `notes` what was done{commit}."
@@ -77,7 +74,7 @@ fn describe_remaining_steps(attempt: &AttemptContext<'_>) -> String {
 
 /// Returns the reverted edits of the list as text; nothing if there are none.
 fn describe_reverted_edits(attempt: &AttemptContext<'_>) -> Option<String> {
-    let refused = attempt.current.list_diff.iter().flat_map(|diff| &diff.refused);
+    let refused = attempt.current.list_diff().into_iter().flat_map(|diff| &diff.refused);
     let lines: Vec<String> = refused.map(|it| format!("- {}", it.fault_text())).collect();
     (!lines.is_empty()).then(|| {
         format!(
@@ -97,7 +94,7 @@ pub(super) fn build_refusal_feedback(attempt: &AttemptContext<'_>) -> Vec<Feedba
 /// Judges work that was handed in through the task list.
 pub(super) fn accept_hand_in(attempt: &AttemptContext<'_>, handoff: &Handoff) -> Judgement {
     let mut feedback = build_refusal_feedback(attempt);
-    let list_changes = attempt.current.list_diff.as_ref().map(|diff| diff.changes.clone());
+    let list_changes = attempt.current.list_diff().map(|diff| diff.changes.clone());
     let (changes, amended) =
         cap_new_tasks(list_changes.unwrap_or_default(), attempt.work.amendments);
     feedback.extend(build_surplus_feedback(attempt, &amended));
@@ -107,7 +104,7 @@ pub(super) fn accept_hand_in(attempt: &AttemptContext<'_>, handoff: &Handoff) ->
         amended,
         ..Judgement::new(
             Verdict::Passed { signal: None },
-            select_success_landing(&attempt.state.recipe),
+            attempt.state.recipe.ownership().success_landing(),
             feedback,
         )
     }
@@ -118,7 +115,7 @@ pub(super) fn accept_hand_in(attempt: &AttemptContext<'_>, handoff: &Handoff) ->
 pub(super) fn collect_other_changes(
     attempt: &AttemptContext<'_>,
 ) -> (Vec<TaskChange>, Vec<AmendmentRecord>) {
-    let diff = attempt.current.list_diff.as_ref();
+    let diff = attempt.current.list_diff();
     let changes = diff.map(|diff| diff.other_changes(attempt.task)).unwrap_or_default();
     cap_new_tasks(changes, attempt.work.amendments)
 }

@@ -3,12 +3,13 @@
 use ralph_model::agent_output::Reply;
 use ralph_model::glob;
 use ralph_model::judgement::{Feedback, Judgement, Verdict};
+use ralph_model::ownership::CommitOwner;
 use ralph_model::plan::{PlanCopy, PlanLoss, PlanState};
-use ralph_model::recipe::{CommitPolicy, Completion, PlanFile, PlanPart, Uncommitted};
+use ralph_model::recipe::{Completion, PlanFile, PlanPart};
 use ralph_model::run::{Iteration, RunState};
 use ralph_model::worktree::{TreeDiff, UNCOMMITTED_FILES};
 
-use super::{judge_failed_gates, select_success_landing};
+use super::judge_failed_checks;
 use crate::answers::completion;
 use crate::tasks::plan;
 
@@ -16,13 +17,13 @@ use crate::tasks::plan;
 pub(super) fn judge_prompt(state: &RunState, current: &Iteration, reply: &Reply) -> Judgement {
     let recipe = &state.recipe;
     let extra_feedback = build_extra_feedback(state, current);
-    if let Some(mut failed) = judge_failed_gates(state, &current.gates) {
+    if let Some(mut failed) = judge_failed_checks(state, current) {
         failed.feedback.extend(extra_feedback);
         return failed;
     }
     let claim = read_completion_claim(state, reply);
     let HandInFaults { reasons, rejected_open_items } = find_prompt_faults(state, current, claim);
-    let landing = select_success_landing(recipe);
+    let landing = recipe.ownership().success_landing();
     if !reasons.is_empty() {
         let text = format!(
             "The previous iteration did not hand in its work correctly:\n{}",
@@ -85,25 +86,22 @@ fn find_prompt_faults(
     claim: CompletionClaim,
 ) -> HandInFaults {
     let mut found = HandInFaults::default();
-    if let (Some(plan), Some(look)) = (&state.recipe.plan, &current.plan) {
+    if let (Some(plan), Some(look)) = (&state.recipe.plan, current.plan()) {
         add_plan_faults(&mut found, state, plan, look, claim);
     }
-    if state.recipe.landing.uncommitted == Uncommitted::Refused {
-        found.reasons.extend(describe_reset_commits(state, current));
+    if state.recipe.ownership().commits == CommitOwner::Agent {
+        found.reasons.extend(describe_reset_commits(current));
         found.reasons.extend(describe_uncommitted(state, current));
     }
     found
 }
 
 /// Returns feedback about commits that were reset, where committing is the agent's job.
-fn describe_reset_commits(state: &RunState, current: &Iteration) -> Option<String> {
-    let kept = current.observed.as_ref()?.kept.as_ref()?;
-    let is_agents = state.recipe.landing.commit == CommitPolicy::Agent;
-    is_agents.then(|| {
-        format!(
-            "The branch was switched or the history was rewritten. That was undone: the work is in the work tree, the commits are kept on `{kept}`. Commit on the branch that is checked out, and rewrite nothing."
-        )
-    })
+fn describe_reset_commits(current: &Iteration) -> Option<String> {
+    let kept = current.checking()?.observed.as_ref()?.kept.as_ref()?;
+    Some(format!(
+        "The branch was switched or the history was rewritten. That was undone: the work is in the work tree, the commits are kept on `{kept}`. Commit on the branch that is checked out, and rewrite nothing."
+    ))
 }
 
 fn add_plan_faults(
@@ -159,32 +157,29 @@ fn add_plan_faults(
 /// Returns feedback about uncommitted changes, where committing is the agent's job.
 fn describe_uncommitted(state: &RunState, current: &Iteration) -> Option<String> {
     let seen = current.observation()?;
-    match (&state.recipe.landing.commit, seen.changes) {
-        (CommitPolicy::Agent, TreeDiff::Dirty) => {}
-        (_, TreeDiff::Dirty | TreeDiff::Clean) => return None,
+    if seen.changes == TreeDiff::Clean {
+        return None;
     }
-    let policy = state.recipe.landing.uncommitted;
+    let is_its_duty = match state.recipe.ownership().commits {
+        CommitOwner::Agent => true,
+        CommitOwner::AgentAtWill => false,
+        CommitOwner::Ralph | CommitOwner::NoOne => return None,
+    };
     // Files outside the scope are the user's, and so are files that were dirty before,
     // where the tree need not have been clean.
     let is_its = |path: &&String| {
         glob::is_in_scope(&state.recipe.scope, path)
-            && match policy {
-                Uncommitted::Refused => true,
-                Uncommitted::Reported => seen.files.iter().any(|file| file.path == **path),
-            }
+            && (is_its_duty || seen.files.iter().any(|file| file.path == **path))
     };
     let paths: Vec<String> =
         seen.uncommitted.iter().filter(is_its).map(|path| format!("  {path}")).collect();
     if paths.is_empty() {
         return None;
     }
-    let text = match policy {
-        Uncommitted::Refused => {
-            "There are uncommitted changes in the work tree. Commit everything that belongs to the work, and leave nothing behind"
-        }
-        Uncommitted::Reported => {
-            "The previous iteration left uncommitted changes in the work tree. Commit them if the prompt wants that"
-        }
+    let text = if is_its_duty {
+        "There are uncommitted changes in the work tree. Commit everything that belongs to the work, and leave nothing behind"
+    } else {
+        "The previous iteration left uncommitted changes in the work tree. Commit them if the prompt wants that"
     };
     let more =
         if paths.len() == UNCOMMITTED_FILES { "\n  ...; `git status` shows all" } else { "" };
@@ -193,7 +188,7 @@ fn describe_uncommitted(state: &RunState, current: &Iteration) -> Option<String>
 
 /// Returns feedback that is given whatever the verdict is.
 fn build_extra_feedback(state: &RunState, current: &Iteration) -> Vec<Feedback> {
-    let lost = match (&state.recipe.plan, &current.plan) {
+    let lost = match (&state.recipe.plan, current.plan()) {
         (Some(plan), Some(look)) => look.describe_restore(&plan.file),
         (_, _) => None,
     };

@@ -30,7 +30,9 @@ pub(super) fn judge_review(
 ) -> Judgement {
     let reply = match end {
         AgentCallEnd::Answered(reply) => reply,
-        AgentCallEnd::FailedAttempt(failure) if current.work.wrong.is_some() => {
+        AgentCallEnd::FailedAttempt(failure)
+            if current.work().is_some_and(|call| call.wrong.is_some()) =>
+        {
             return judge_unusable_answer(
                 &AttemptContext { state, tasks, work, task, current },
                 failure,
@@ -46,7 +48,10 @@ pub(super) fn judge_review(
     };
     let review = AttemptContext { state, tasks, work, task, current };
     let answer = match work.keeper {
-        ListOwner::Ralph => review::parse_review_answer(reply, current.work.token.as_deref()),
+        ListOwner::Ralph => {
+            let token = current.work().and_then(|call| call.token.as_deref());
+            review::parse_review_answer(reply, token)
+        }
         ListOwner::Agent => read_list_verdict(&review),
     };
     match answer {
@@ -132,7 +137,7 @@ fn judge_unusable_answer(review: &AttemptContext<'_>, failure: &Failure) -> Judg
 /// Returns the verdict that a reviewer wrote into the task list.
 fn read_list_verdict(review: &AttemptContext<'_>) -> Option<ReviewAnswer> {
     let known = &review.tasks.list;
-    let (diff, before) = (review.current.list_diff.as_ref()?, known.find_task(review.task)?);
+    let (diff, before) = (review.current.list_diff()?, known.find_task(review.task)?);
     let after = diff.task(known, review.task)?;
     if after.review.count == before.review.count {
         return None;

@@ -7,7 +7,7 @@ use ralph_model::gate::{Gate, GateKind, GateResult, GateStatus, Severity};
 use ralph_model::handoff::Handoff;
 use ralph_model::ids::{Role, TaskId};
 use ralph_model::judgement::{Feedback, Judgement, Landing, Verdict};
-use ralph_model::recipe::{CommitPolicy, TaskWork};
+use ralph_model::recipe::TaskWork;
 use ralph_model::review::{ReviewPolicy, ReviewState, ReviewStatus};
 use ralph_model::run::{AgentCallEnd, Iteration, RunState};
 use ralph_model::stuck::{ErrorHash, Escalation};
@@ -15,11 +15,10 @@ use ralph_model::task::{ListOwner, TaskChange, TaskStatus};
 use ralph_model::task_state::TaskState;
 use ralph_model::worktree::Checkpoint;
 
-use super::{hand_in, judge_cut_off, judge_failed_gates, select_failure_landing};
+use super::{hand_in, judge_cut_off, judge_failed_checks, select_failure_landing};
 use crate::answers::structured_output;
 use crate::checking::stuck::ErrorHasher;
 use crate::memory::handoff_reading as read;
-use crate::run_loop::judge::select_success_landing;
 use crate::tasks::amend;
 use crate::tasks::attempt::{assess_escalation, cut_output};
 
@@ -30,14 +29,14 @@ pub(super) fn judge_attempt(
     work: &TaskWork,
     task: &TaskId,
     current: &Iteration,
+    end: &AgentCallEnd,
 ) -> Judgement {
     let attempt = AttemptContext { state, tasks, work, task, current };
-    match &current.work.end {
-        Some(AgentCallEnd::Answered(reply)) => attempt.judge_answer(reply),
-        Some(AgentCallEnd::FailedAttempt(failure) | AgentCallEnd::Hopeless(failure)) => {
+    match end {
+        AgentCallEnd::Answered(reply) => attempt.judge_answer(reply),
+        AgentCallEnd::FailedAttempt(failure) | AgentCallEnd::Hopeless(failure) => {
             attempt.judge_cut_off(failure)
         }
-        None => unreachable!("an open question is not judged"),
     }
 }
 
@@ -64,8 +63,8 @@ impl AttemptContext<'_> {
         let handoff = self.read_handoff(reply);
         let judgement = if let Some(blocked) = &handoff.blocked {
             self.judge_blocked(&handoff, blocked.clone())
-        } else if let Some(failed) = judge_failed_gates(self.state, &self.current.gates) {
-            self.add_failed_attempt(failed, &handoff, self.build_gates_cause())
+        } else if let Some(failed) = judge_failed_checks(self.state, self.current) {
+            self.add_failed_attempt(failed, &handoff, self.build_checks_cause())
         } else if self.has_changed_nothing() {
             let verdict = Judgement::new(
                 Verdict::NothingChanged,
@@ -114,11 +113,11 @@ impl AttemptContext<'_> {
             format!("The previous iteration did not hand in its work correctly:\n{text}");
         // The agent's commits stay; ralph's corrections of the list are committed after
         // them.
-        let landing = match self.state.recipe.landing.commit {
-            CommitPolicy::Agent => select_success_landing(&self.state.recipe),
-            CommitPolicy::Ralph | CommitPolicy::Scm(_) | CommitPolicy::NoCommit => {
-                select_failure_landing(&self.state.recipe)
-            }
+        let ownership = self.state.recipe.ownership();
+        let landing = if ownership.do_agents_commit() {
+            ownership.success_landing()
+        } else {
+            select_failure_landing(&self.state.recipe)
         };
         let verdict = Judgement::new(
             Verdict::NotHandedIn { reasons },
@@ -186,7 +185,7 @@ impl AttemptContext<'_> {
             amended: weighed.log,
             ..Judgement::new(
                 Verdict::Passed { signal: None },
-                select_success_landing(&self.state.recipe),
+                self.state.recipe.ownership().success_landing(),
                 feedback,
             )
         }
@@ -264,7 +263,7 @@ impl AttemptContext<'_> {
         let is_over = gives_up.is_some();
         let warnings = self
             .current
-            .gates
+            .gates()
             .iter()
             .filter(|result| {
                 result.severity == Severity::Soft && result.status == GateStatus::Failed
@@ -287,25 +286,30 @@ impl AttemptContext<'_> {
         judgement
     }
 
-    fn build_gates_cause(&self) -> AttemptFailureCause {
-        let failed = || self.current.gates.iter().filter(|result| result.is_hard_failure());
-        let outputs = failed()
-            .map(|result| FailedOutput {
-                title: format_output_title(self.find_gate(&result.gate), result),
-                text: cut_output(&result.output),
-            })
-            .collect();
-        let (gate, exit_code) = failed()
-            .next()
-            .map_or_else(|| (String::new(), 0), |it| (it.gate.clone(), it.exit_code()));
-        let hash = failed().next().and_then(|result| result.hash.clone()).unwrap_or_else(|| {
+    fn build_checks_cause(&self) -> AttemptFailureCause {
+        let refused = self.current.refusals();
+        let failed = || self.current.gates().iter().filter(|result| result.is_hard_failure());
+        let refused_outputs = refused.iter().map(|refusal| FailedOutput {
+            title: format!("{} Output (verbatim)", capitalize(refusal.kind.name())),
+            text: cut_output(&refusal.output),
+        });
+        let outputs = refused_outputs.chain(failed().map(|result| FailedOutput {
+            title: format_output_title(self.find_gate(&result.gate), result),
+            text: cut_output(&result.output),
+        }));
+        let (gate, exit_code, hash) = match (refused.first(), failed().next()) {
+            (Some(refusal), _) => (refusal.kind.name().to_owned(), 1, Some(refusal.hash.clone())),
+            (None, Some(result)) => (result.gate.clone(), result.exit_code(), result.hash.clone()),
+            (None, None) => (String::new(), 0, None),
+        };
+        let hash = hash.unwrap_or_else(|| {
             let mut hasher = ErrorHasher::new(&gate);
             failed().for_each(|result| hasher.feed_text(&result.output));
             hasher.finish_hash()
         });
         let mut failing: Vec<String> = failed().flat_map(|result| result.failing.clone()).collect();
         failing.sort();
-        AttemptFailureCause { gate, exit_code, hash, failing, outputs }
+        AttemptFailureCause { gate, exit_code, hash, failing, outputs: outputs.collect() }
     }
 
     /// Saves the work of a given-up task to a failure branch and drops its feedback,

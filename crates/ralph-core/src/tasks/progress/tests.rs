@@ -3,8 +3,8 @@
 use ralph_model::handoff::Constraint;
 use ralph_model::ids::{Role, TaskId};
 use ralph_model::judgement::{Judgement, Landing};
+use ralph_model::phase::{LandingPlan, Phase};
 use ralph_model::review::{AUTO_APPROVED_PREFIX, ReviewVerdict};
-use ralph_model::run::AgentCallState;
 use ralph_model::units::{Millis, Timestamp};
 use serde_json::json;
 
@@ -90,41 +90,21 @@ fn the_oldest_pattern_goes_but_never_a_persons() {
 }
 
 fn iteration(role: Role, verdict: Verdict, handoff: Option<Handoff>) -> Iteration {
-    Iteration {
+    let mut current = Iteration {
         number: IterationNumber(3),
         role,
         task: Some(TaskId("US-001".into())),
         started: Timestamp(1_794_699_900_000),
         began: Millis::ZERO,
         notes: Vec::new(),
-        checkpoint: None,
         asks: 1,
-        work: AgentCallState::default(),
         removed: Vec::new(),
-        observed: None,
-        list_diff: None,
-        plan: None,
-        gate: AgentCallState::default(),
-        gate_asked: None,
-        gates: Vec::new(),
-        rounds: 0,
-        judgement: Some(Judgement {
-            verdict,
-            landing: Landing::Commit,
-            feedback: Vec::new(),
-            changes: Vec::new(),
-            amended: Vec::new(),
-            handoff: handoff.map(Box::new),
-            failed: None,
-            complaint: None,
-            divergence: None,
-            rejected_open_items: None,
-            compacted: None,
-        }),
-        message: AgentCallState::default(),
-        pre_question: None,
-        landed: Vec::new(),
-    }
+        phase: Phase::Started,
+    };
+    let judgement = Judgement::new(verdict, Landing::Commit, Vec::new());
+    let judgement = Judgement { handoff: handoff.map(Box::new), ..judgement };
+    current.begin_landing(judgement, LandingPlan::new([]));
+    current
 }
 
 fn entry_text(current: &Iteration) -> String {
@@ -167,10 +147,12 @@ fn an_entry_reports_what_was_done() {
         reason: None,
         sandbox: None,
     };
-    current.gates = vec![
-        gate("cargo test", Severity::Hard, GateStatus::Passed),
-        gate("lint", Severity::Soft, GateStatus::Failed),
-    ];
+    current.update_checking(|checking| {
+        checking.gates = vec![
+            gate("cargo test", Severity::Hard, GateStatus::Passed),
+            gate("lint", Severity::Soft, GateStatus::Failed),
+        ];
+    });
     expect_test::expect![[r"
         ## 2026-11-14 23:45 — US-001 Login ## page (implement)
         <!-- ralph 20261114-231500-k3f9/3 -->

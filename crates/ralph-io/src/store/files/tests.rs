@@ -132,7 +132,7 @@ fn the_results_of_gates_have_a_file_per_iteration() {
         reason: Some("no test ran: `1..0`".into()),
         sandbox: None,
     };
-    let view = View::Gates { iteration: IterationNumber(3), results: &[result] };
+    let view = View::Gates { iteration: IterationNumber(3), results: &[result], refusals: &[] };
     store.publish_view(&view).expect("written");
     let path = directory.path().join(".ralph/logs/validation/iter-3.json");
     let value: serde_json::Value =

@@ -54,8 +54,8 @@ impl Project {
         fs::metadata(self.store.files.tasks_path()).expect("kept").ino()
     }
 
-    fn look(&mut self, look: CompareMode) -> TasksFound {
-        self.store.check_task_file(Path::new("plan.json"), &self.list, look)
+    fn look(&mut self) -> TasksFound {
+        self.store.check_task_file(Path::new("plan.json"), &self.list)
     }
 
     /// Makes changes to the list and has the file written, as a run does.
@@ -84,9 +84,7 @@ fn task_states_are_written_without_another_copy_of_the_list() {
     let expect = PLAN.replacen("pending", "done", 1).replacen("pending", "in_progress", 1);
     assert_eq!(project.text(), expect);
     assert_eq!(project.copy(), copy);
-    for look in [CompareMode::Metadata, CompareMode::Content] {
-        assert_eq!(project.look(look), TasksFound::Same);
-    }
+    assert_eq!(project.look(), TasksFound::Same);
     // The text of tasks is not in the journal in a form that could repair a copy.
     let fields = TaskFields { title: Some("B2".into()), ..TaskFields::default() };
     let edit = TaskChange::Modify { task: TaskId("b".into()), fields: Box::new(fields) };
@@ -101,7 +99,7 @@ fn a_deleted_file_is_restored_with_its_task_states() {
     project.write(&[set("a", TaskStatus::InProgress)], &DirtyTasks::Any);
     project.write(&[set("a", TaskStatus::Done)], &only(&["a"]));
     fs::remove_file(project.plan()).expect("removed");
-    assert!(matches!(project.look(CompareMode::Metadata), TasksFound::Broken { .. }));
+    assert!(matches!(project.look(), TasksFound::Broken { .. }));
     project.write(&[set("b", TaskStatus::Skipped)], &only(&[]));
     let expect = PLAN.replacen("pending", "done", 1).replacen("pending", "skipped", 1);
     assert_eq!(project.text(), expect);
@@ -120,12 +118,12 @@ fn a_hidden_edit_is_found_and_overwritten() {
     let mut found = project.list.clone();
     found.apply_change(&set("b", TaskStatus::Skipped)).expect("fits");
     for _ in 0..2 {
-        assert_eq!(project.look(CompareMode::Content), TasksFound::Edited(Box::new(found.clone())));
+        assert_eq!(project.look(), TasksFound::Edited(Box::new(found.clone())));
     }
     // Nothing that ralph did touched the task.
     project.write(&[], &only(&[]));
     assert_eq!(project.text(), written);
-    assert_eq!(project.look(CompareMode::Content), TasksFound::Same);
+    assert_eq!(project.look(), TasksFound::Same);
     let copy = fs::read_to_string(project.store.files.tasks_path()).expect("kept");
     assert_eq!(copy, written);
 }
@@ -135,7 +133,7 @@ fn an_edit_of_unknown_fields_stays_and_is_kept() {
     let mut project = Project::new();
     project.write(&[set("a", TaskStatus::InProgress)], &DirtyTasks::Any);
     fs::write(project.plan(), project.text().replace("\"y\": 2", "\"y\": 33")).expect("written");
-    assert_eq!(project.look(CompareMode::Metadata), TasksFound::Same);
+    assert_eq!(project.look(), TasksFound::Same);
     project.write(&[set("a", TaskStatus::Done)], &only(&["a"]));
     let expect = PLAN.replacen("pending", "done", 1).replace("\"y\": 2", "\"y\": 33");
     assert_eq!(project.text(), expect);

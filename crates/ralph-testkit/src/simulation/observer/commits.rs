@@ -134,7 +134,8 @@ impl Observer {
         let branches = &world.repository.failure_branches;
         let is_on_branch =
             branches.iter().any(|(order, _)| order.mark.iteration.0 == watched.number);
-        let is_to_go = is_wanted && !is_on_branch && watched.gates.iter().any(is_red);
+        let is_to_go =
+            is_wanted && !is_on_branch && (watched.is_refused || watched.gates.iter().any(is_red));
         let place = watched
             .checkpoint
             .as_ref()

@@ -23,8 +23,9 @@ impl Observer {
     pub fn check_prompt(&mut self, request: &AgentRequest, world: &SimulatedWorld) {
         let Some(state) = &self.state else { return };
         let current = state.current.as_ref();
-        let is_follow_up =
-            current.is_some_and(|current| current.call_state(&request.purpose).wrong.is_some());
+        let is_follow_up = current
+            .and_then(|it| it.call_state(&request.purpose))
+            .is_some_and(|it| it.wrong.is_some());
         let found = match (&request.purpose, request.role) {
             // A follow-up only asks for the form of the answer.
             (Purpose::Work, Role::Implement | Role::Fix) if is_follow_up => {

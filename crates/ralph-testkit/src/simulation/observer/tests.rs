@@ -206,7 +206,7 @@ impl Forged {
             reason: None,
             sandbox: None,
         };
-        self.record(Event::GateChecked { result });
+        self.record(Event::GateChecked { result, survey: None });
     }
 
     /// Makes a commit of ralph without recording it.

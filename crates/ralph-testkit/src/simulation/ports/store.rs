@@ -5,7 +5,7 @@ use std::path::Path;
 use std::rc::Rc;
 
 use ralph_core::asking::prompt::PromptError;
-use ralph_core::ports::{CompareMode, ListOrder, Store, StoreError, TasksError, View};
+use ralph_core::ports::{ListOrder, Store, StoreError, TasksError, View};
 use ralph_model::event::{Event, Recorded};
 use ralph_model::plan::PlanState;
 use ralph_model::task::{TaskList, TasksFound};
@@ -75,7 +75,7 @@ impl Store for Port {
         }
     }
 
-    fn check_task_file(&mut self, path: &Path, known: &TaskList, _look: CompareMode) -> TasksFound {
+    fn check_task_file(&mut self, path: &Path, known: &TaskList) -> TasksFound {
         self.count_step();
         let world = self.world.borrow();
         match (world.repository.work.get(TASKS), &world.left_list) {

@@ -203,7 +203,7 @@ fn only_changed_rows_are_rebuilt() {
     let made: Vec<usize> =
         (0..10_000).filter(|at| !Arc::ptr_eq(&before[*at], &after[*at])).collect();
     assert_eq!(made, [4_999]);
-    rig.tell(Event::GateChecked { result: result("lint", GateStatus::Passed, "") });
+    rig.tell(Event::GateChecked { result: result("lint", GateStatus::Passed, ""), survey: None });
     let rows = Arc::clone(&rig.screen.facts.work.rows);
     rig.cells();
     assert!(Arc::ptr_eq(&rows, &rig.screen.facts.work.rows), "a gate changes no row");
@@ -226,7 +226,7 @@ fn all_items_of_a_long_plan_can_be_scrolled_to() {
     assert!(seen.contains("Plan 3/10000") && seen.contains("○ Item 11 "), "{seen}");
     rig.screen.focus = Panel::List;
     rig.screen.list_top = Some(5_000);
-    rig.tell(Event::GateChecked { result: result("lint", GateStatus::Passed, "") });
+    rig.tell(Event::GateChecked { result: result("lint", GateStatus::Passed, ""), survey: None });
     let seen = rig.text();
     assert!(seen.contains("○ Item 5002 "), "{seen}");
     rig.screen.list_top = Some(usize::MAX);

@@ -198,7 +198,7 @@ fn a_verbose_run_shows_reasons() {
     two_iterations(&mut stage);
     stage.shows(&expect![[r#"
         [ralph] Loading settings from .ralph/settings.json
-        [ralph] Project: /home/ada/project, journal version 1
+        [ralph] Project: /home/ada/project, journal version 2
         > ralph 0.1.0, run 20261114-231500-k3f9
           workflow prompt, agent claude (opus)
           at most 10 iterations, $20.00

@@ -166,8 +166,8 @@ fn ignored_template_change_is_reverted_or_reported() {
         build(&sealed, &["4"]).expect_code(1);
         if was_there {
             assert_eq!(sealed.read_file(".ralph/prompts/review.md"), "Look.\n");
-            let failed = sealed.find_events("gate_checked");
-            assert_eq!(failed[0]["result"]["gate"], "git's own files", "{failed:?}");
+            let refused = sealed.find_events("refused");
+            assert_eq!(refused[0]["refusal"]["kind"], "git_tampering", "{refused:?}");
         } else {
             let warned = sealed.find_events("warned");
             let reported = "the prompt template review.md was changed during the run";

@@ -151,13 +151,11 @@ impl Stage {
         end.stderr.split_whitespace().collect::<Vec<_>>().join(" ")
     }
 
-    /// The gates that failed, in order.
+    /// What was refused and the gates that failed, in the order of the judgements.
     fn failed(&self) -> Vec<String> {
-        let checked = self.sealed.find_events("gate_checked").into_iter();
-        let failed = checked.filter(|event| event["result"]["status"] == "failed");
-        failed
-            .map(|event| event["result"]["gate"].as_str().unwrap_or_default().to_owned())
-            .collect()
+        let judged = self.sealed.find_events("judged");
+        let names = judged.iter().filter_map(|it| it["judgement"]["verdict"]["gates"].as_array());
+        names.flatten().filter_map(|name| name.as_str().map(str::to_owned)).collect()
     }
 
     #[track_caller]

@@ -1,0 +1,264 @@
+//! Folds the events of an open iteration: what moves it from phase to phase.
+
+use ralph_model::agent_call_state::AgentCallState;
+use ralph_model::agent_output::Reply;
+use ralph_model::control::takes_notes;
+use ralph_model::event::{Event, Purpose, Recorded};
+use ralph_model::failure::FailureClass;
+use ralph_model::gate::GateResult;
+use ralph_model::ids::{AskNumber, Role};
+use ralph_model::phase::{GateReview, Iteration, LandingPlan, LandingStep, Observed, Phase};
+use ralph_model::recipe::CommitPolicy;
+use ralph_model::refusal::Refusal;
+use ralph_model::run::RunState;
+use ralph_model::units::Timestamp;
+use ralph_model::worktree::{
+    Checkpoint, History, Landed, MAX_AUTORUN_CHANGES, Observation, Survey, TreeDiff,
+};
+
+use super::{agent_reply, answer_check, count_gate, record_passed_tree};
+use crate::run_loop::{landing_plan, settle};
+
+/// Applies an event of the open iteration.
+#[expect(clippy::wildcard_enum_match_arm, reason = "the fold lists every event and sorts them")]
+pub(super) fn apply_in_iteration(
+    state: &mut RunState,
+    current: &mut Iteration,
+    recorded: &Recorded,
+) {
+    match &recorded.event {
+        Event::Checkpointed { checkpoint } => {
+            state.are_hooks_tested = true;
+            // A compaction changes no code, so the base of the current work stays.
+            if state.base.is_none() && current.role != Role::Compact {
+                (state.base, state.counted_commits) = (Some(checkpoint.clone()), 0);
+            }
+            current.begin_work(checkpoint.clone());
+        }
+        Event::Asked { ask, purpose, prompt_chars, agent, token, .. } => {
+            state.totals.asks += 1;
+            state.calibration.record_prompt(*prompt_chars);
+            current.asks = ask.0;
+            if *purpose == Purpose::Work && takes_notes(current.role) {
+                current.notes.append(&mut state.control.notes);
+            }
+            if let Some(call) = begin_call(current, purpose) {
+                call.pending = Some(*ask);
+                call.agent = Some(*agent);
+                call.token.clone_from(token);
+            }
+        }
+        Event::Replied { ask, reply } => apply_reply(state, current, *ask, reply, recorded.at),
+        Event::PlanSeen { look } => current.update_checking(|it| it.plan = Some(look.clone())),
+        Event::AgentListRead { diff } => {
+            current.update_checking(|it| it.list_diff = Some(diff.clone()));
+        }
+        Event::Observed { observation, kept } => {
+            apply_observation(state, current, observation.as_ref(), kept.as_deref());
+        }
+        Event::Refused { refusal } => apply_refusal(state, current, refusal.clone()),
+        Event::GateChecked { result, survey } => match Refusal::from_gate_result(result) {
+            Some(refusal) => apply_refusal(state, current, refusal),
+            None => apply_gate_result(state, current, result, survey.as_ref()),
+        },
+        Event::Rechecked { survey } => current.update_checking(|checking| {
+            checking.survey.clone_from(survey);
+            checking.is_rechecked = true;
+        }),
+        Event::Judged { judgement } => {
+            current.begin_landing((**judgement).clone(), LandingPlan::new([]));
+            let plan = landing_plan::plan_landing(state, current);
+            if let Phase::Landing(landing) = &mut current.phase {
+                landing.plan = plan;
+            }
+        }
+        Event::Landed { landed } => apply_landed(state, current, landed),
+        _ => {}
+    }
+}
+
+/// Returns the call that an agent is asked for, in the phase that such a call belongs to.
+fn begin_call<'a>(current: &'a mut Iteration, purpose: &Purpose) -> Option<&'a mut AgentCallState> {
+    match (&mut current.phase, purpose) {
+        (Phase::Working(working), Purpose::Work) => Some(&mut working.call),
+        (Phase::Checking(checking), Purpose::Work) => Some(&mut checking.work),
+        (Phase::Checking(checking), Purpose::Gate(name)) => {
+            let new = || GateReview { gate: name.clone(), call: AgentCallState::default() };
+            Some(&mut checking.review.get_or_insert_with(new).call)
+        }
+        (Phase::Landing(landing), Purpose::Message) => {
+            if landing.before_message.is_none() {
+                landing.before_message = landing.plan.surveyed_state();
+            }
+            Some(&mut landing.message)
+        }
+        (_, _) => None,
+    }
+}
+
+fn apply_observation(
+    state: &mut RunState,
+    current: &mut Iteration,
+    observation: Option<&Observation>,
+    kept: Option<&str>,
+) {
+    state.may_repeat_history_reset = false;
+    let changed = observation.iter().flat_map(|seen| &seen.autorun_changes);
+    let room = MAX_AUTORUN_CHANGES.saturating_sub(state.autorun_changes.len());
+    state.autorun_changes.extend(changed.take(room).cloned());
+    if let (Some(seen), None) = (observation, kept) {
+        count_commits(state, seen);
+    }
+    if let Some(before) = current.observed_tree() {
+        // Files were rewritten after these gates passed, so their results cannot be reused.
+        state.passed_trees.retain(|_, tree| tree != before);
+    }
+    let (observation, kept) = (observation.cloned(), kept.map(str::to_owned));
+    current.update_checking(|it| it.record_observation(Observed { observation, kept }));
+}
+
+/// Applies a refusal. It counts like a failed gate.
+fn apply_refusal(state: &mut RunState, current: &mut Iteration, refusal: Refusal) {
+    state.totals.gates += 1;
+    state.totals.gate_failures += 1;
+    current.update_checking(|checking| checking.refusals.push(refusal));
+}
+
+fn apply_gate_result(
+    state: &mut RunState,
+    current: &mut Iteration,
+    result: &GateResult,
+    survey: Option<&Survey>,
+) {
+    count_gate(state, result);
+    record_passed_tree(state, result, current.observed_tree().cloned());
+    let gates = &state.recipe.gates;
+    current.update_checking(|checking| {
+        checking.review = None;
+        // A cached result takes no time in which something could change.
+        if result.end.is_some() {
+            checking.record_survey_after_gate(survey.cloned());
+        }
+        checking.insert_gate_result(result.clone(), gates);
+    });
+}
+
+fn apply_landed(state: &mut RunState, current: &mut Iteration, landed: &Landed) {
+    match landed {
+        Landed::Committed { .. } => {
+            state.totals.commits += 1;
+            record_work_range(state, current);
+            if current.has_unaccepted_work() {
+                // ralph's own commit must not count as the agent's.
+                state.counted_commits += 1;
+            } else {
+                state.base = None;
+            }
+        }
+        Landed::NothingToCommit if current.has_unaccepted_work() => {}
+        Landed::NothingToCommit | Landed::SavedToFailureBranch { .. } => state.base = None,
+        // Changes of earlier attempts are still there and have not passed the gates.
+        Landed::RolledBack { .. } => {
+            if current.role != Role::Compact && state.base.as_ref() == current.checkpoint() {
+                state.base = None;
+            }
+        }
+        Landed::ListWritten => record_written_list(state, current),
+        Landed::MessageChecked { .. }
+        | Landed::Surveyed { .. }
+        | Landed::CommitRefused { .. }
+        | Landed::ScmRan { .. } => {}
+    }
+    let Phase::Landing(landing) = &mut current.phase else { return };
+    landing.plan.record_done(landed.clone());
+    match landed {
+        Landed::MessageChecked { .. } => landing.before_message = None,
+        Landed::Surveyed { changes: TreeDiff::Clean, .. } => {
+            // With a source-control program, the commands around the commit run anyway.
+            let keeps_commit = matches!(state.recipe.landing.commit, CommitPolicy::Scm(_));
+            landing.plan.todo.retain(|step| match step {
+                LandingStep::AskForMessage => false,
+                LandingStep::Commit => keeps_commit,
+                LandingStep::Rollback
+                | LandingStep::SaveToFailureBranch
+                | LandingStep::WriteList
+                | LandingStep::Survey
+                | LandingStep::RunScm(_) => true,
+            });
+        }
+        Landed::CommitRefused { .. } => {
+            let todo = landing_plan::plan_after_refusal(state, current);
+            if let Phase::Landing(landing) = &mut current.phase {
+                landing.plan.todo = todo.into();
+            }
+        }
+        Landed::Surveyed { .. }
+        | Landed::Committed { .. }
+        | Landed::NothingToCommit
+        | Landed::ScmRan { .. }
+        | Landed::ListWritten
+        | Landed::SavedToFailureBranch { .. }
+        | Landed::RolledBack { .. } => {}
+    }
+}
+
+/// Records the list changes that were written to the task file ahead of the state.
+fn record_written_list(state: &mut RunState, current: &Iteration) {
+    if let (Some(tasks), Some(work), Some(task)) =
+        (&mut state.tasks, state.recipe.task_work(), &current.task)
+    {
+        let settled =
+            settle::settle_iteration(work, tasks.attempt_log(task).failed, &tasks.list, current);
+        tasks.mark_written_ahead(&settled.changes);
+    }
+}
+
+/// Counts the agent's commits, where agents may commit.
+fn count_commits(state: &mut RunState, seen: &Observation) {
+    if let (true, History::Advanced { commits }) =
+        (state.recipe.ownership().do_agents_commit(), seen.history)
+    {
+        state.totals.commits += commits.saturating_sub(state.counted_commits);
+        state.counted_commits = commits;
+    }
+}
+
+/// Records the change that a review of the task will look at.
+pub(super) fn record_work_range(state: &mut RunState, current: &Iteration) {
+    let surveyed = current.landed().iter().rev().find_map(Landed::surveyed_tree);
+    if let (Some(tasks), Some(task), Role::Implement | Role::Fix) =
+        (&mut state.tasks, &current.task, current.role)
+        && let Some(Checkpoint::Git { tree: Some(from), .. }) = &state.base
+        && let Some(to) = surveyed.or_else(|| current.observed_tree()).cloned()
+    {
+        tasks.record_commit(task, from.clone(), to);
+    }
+}
+
+/// Applies the reply to a call.
+fn apply_reply(
+    state: &mut RunState,
+    current: &mut Iteration,
+    ask: AskNumber,
+    reply: &Reply,
+    at: Timestamp,
+) {
+    state.totals.usage = state.totals.usage.plus(reply.usage);
+    state.totals.tools += reply.tools;
+    state.calibration.learn_from_reply(reply);
+    state.totals.leftovers += reply.end.leftovers.processes;
+    let form = answer_check::check_answer_form(state, current, ask, reply);
+    let Some(asking) = current.pending_call_mut(ask) else { return };
+    agent_reply::apply_reply(asking, reply, form, at, &state.recipe);
+    let is_refused =
+        reply.failure.as_ref().is_some_and(|it| it.class == FailureClass::SchemaRefused);
+    if let Some(agent) = asking.agent.filter(|_| is_refused)
+        && !state.schema_refused_by.contains(&agent)
+    {
+        state.schema_refused_by.push(agent);
+    }
+    if asking.end.is_none() {
+        state.totals.retries += 1;
+    }
+    current.check_after_answer();
+}
