@@ -13,6 +13,7 @@ mod engine;
 mod fuzzing;
 mod keeper;
 mod memory;
+mod old_journals;
 mod planned;
 mod process;
 mod prompts;

@@ -33,6 +33,7 @@ mod memory;
 mod migrating;
 mod network;
 mod notify;
+mod old_journals;
 mod other_agents;
 mod plan;
 mod plugin;
