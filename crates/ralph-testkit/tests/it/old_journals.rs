@@ -54,12 +54,15 @@ fn can_record(step: &Step, event: &Event) -> bool {
         }
         Step::RecordPlanState => matches!(event, Event::PlanSeen { .. }),
         Step::Observe => matches!(event, Event::Observed { .. } | Event::AgentListRead { .. }),
-        Step::Check { .. }
-        | Step::RecordVerdict { .. }
-        | Step::Reuse { .. }
-        | Step::Refuse { .. }
-        | Step::RefuseLeaks
-        | Step::RefuseGitTampering => matches!(event, Event::GateChecked { .. }),
+        Step::Check { .. } | Step::RecordVerdict { .. } | Step::Reuse { .. } => {
+            matches!(event, Event::GateChecked { .. })
+        }
+        // Version 1 recorded refusals as gates.
+        Step::Refuse(_) => matches!(event, Event::Refused { .. } | Event::GateChecked { .. }),
+        // Version 1 compared the tree before these events and recorded nothing.
+        Step::Recheck => {
+            matches!(event, Event::Rechecked { .. } | Event::Judged { .. } | Event::Asked { .. })
+        }
         Step::Judge => matches!(event, Event::Judged { .. }),
         Step::WriteList => matches!(landed, Some(Landed::ListWritten)),
         Step::Survey => matches!(landed, Some(Landed::Surveyed { .. })),
