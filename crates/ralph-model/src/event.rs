@@ -20,9 +20,7 @@ use crate::recipe::Recipe;
 use crate::refusal::Refusal;
 use crate::task::TaskList;
 use crate::units::{Millis, Timestamp};
-use crate::worktree::{
-    ChangesWhileStopped, Checkpoint, CommitId, EndSnapshot, Landed, Observation, Survey, TreeId,
-};
+use crate::worktree::{Checkpoint, CommitId, EndSnapshot, Landed, Observation, Survey, TreeId};
 
 /// The version of the journal's format. A reader that finds a greater one reads what it
 /// can and never writes.
@@ -59,9 +57,6 @@ pub enum Event {
         version: String,
         /// The policies, if the user changed some.
         recipe: Option<Box<Recipe>>,
-        /// Changes while the run was stopped of work that has not landed yet.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        meanwhile: Option<ChangesWhileStopped>,
     },
     /// The task list was read, or read again after an edit.
     TasksRead {

@@ -17,16 +17,13 @@ use crate::agent_call_state::{AgentCallEnd, AgentCallState};
 use crate::agent_list_diff::{AgentListDiff, AgentListFile};
 use crate::control::UserNote;
 use crate::event::{Purpose, Recorded};
-use crate::gate::{Gate, GateCheck, GateResult};
-use crate::handoff::FileTouched;
+use crate::gate::{Gate, GateResult};
 use crate::ids::{AskNumber, IterationNumber, Role, TaskId};
-use crate::judgement::{Judgement, Verdict};
+use crate::judgement::{Judgement, Landing, Verdict};
 use crate::plan::PlanState;
 use crate::refusal::{Refusal, RefusalKind};
 use crate::units::{Millis, Timestamp};
-use crate::worktree::{
-    ChangesWhileStopped, CheckedOut, Checkpoint, Landed, Observation, Survey, TreeDiff, TreeId,
-};
+use crate::worktree::{CheckedOut, Checkpoint, Landed, Observation, Survey, TreeDiff, TreeId};
 
 /// An iteration that is open.
 #[derive(Debug, Clone, PartialEq)]
@@ -92,6 +89,12 @@ pub struct Checking {
     pub survey: Option<Survey>,
     /// Whether the work tree is known to be what the gates checked.
     pub is_rechecked: bool,
+    /// Whether the run was stopped since the work tree was observed. Somebody may have
+    /// changed it, so it is compared before anything else.
+    pub was_stopped: bool,
+    /// The agent call for a commit message. Asked when the work lands; the answer is kept if
+    /// the work has to be checked again.
+    pub message: AgentCallState,
 }
 
 /// The agent's changes of the work tree.
@@ -116,9 +119,8 @@ pub struct LandingPhase {
     pub checked: Checking,
     pub judgement: Judgement,
     pub plan: LandingPlan,
-    /// The agent call for a commit message.
-    pub message: AgentCallState,
-    /// The state before that call, until it is verified or restored.
+    /// The state before an agent was asked for a commit message, until it is verified or
+    /// restored.
     pub before_message: Option<Checkpoint>,
 }
 
@@ -153,7 +155,7 @@ impl LandingPhase {
     /// Returns the next step of the plan. A message that was asked for need not be asked
     /// for again.
     pub fn next_step(&self) -> Option<&LandingStep> {
-        let has_message = match &self.message.end {
+        let has_message = match &self.checked.message.end {
             Some(AgentCallEnd::Answered(_) | AgentCallEnd::FailedAttempt(_)) => true,
             Some(AgentCallEnd::Hopeless(_)) | None => false,
         };
@@ -224,6 +226,20 @@ impl LandingPlan {
         self.done.iter().any(|it| matches!(it, Landed::Committed { .. }))
     }
 
+    /// Returns whether something was done that follows from the judgement.
+    pub fn has_begun(&self) -> bool {
+        !self.done.iter().all(|landed| match landed {
+            Landed::MessageChecked { .. } | Landed::RolledBack { .. } => true,
+            Landed::Surveyed { .. }
+            | Landed::Committed { .. }
+            | Landed::NothingToCommit
+            | Landed::CommitRefused { .. }
+            | Landed::ScmRan { .. }
+            | Landed::ListWritten
+            | Landed::SavedToFailureBranch { .. } => false,
+        })
+    }
+
     /// Returns whether the tree was restored to the checkpoint.
     pub fn is_rolled_back(&self) -> bool {
         self.done.iter().any(|it| matches!(it, Landed::RolledBack { .. }))
@@ -272,6 +288,8 @@ impl Checking {
             rounds: 0,
             survey: None,
             is_rechecked: false,
+            was_stopped: false,
+            message: AgentCallState::default(),
         }
     }
 
@@ -302,11 +320,25 @@ impl Checking {
             self.gates.clear();
             self.refusals.clear();
             self.review = None;
-            self.rounds += 1;
+            self.rounds += u32::from(!self.was_stopped);
+            self.was_stopped = false;
         }
         self.survey = observed.observation.as_ref().map(Observation::to_survey);
         self.is_rechecked = true;
         self.observed = Some(observed);
+    }
+
+    /// Records that the work tree is what the gates checked.
+    pub fn record_recheck(&mut self, survey: Option<Survey>) {
+        (self.survey, self.is_rechecked, self.was_stopped) = (survey, true, false);
+    }
+
+    /// Handles that the run was stopped. While an agent is asked for a verdict there is
+    /// nothing to compare: its changes are discarded anyway.
+    fn record_stop(&mut self) {
+        if self.observation().is_some() && self.review.is_none() {
+            (self.survey, self.is_rechecked, self.was_stopped) = (None, false, true);
+        }
     }
 
     /// Records the work tree after a gate, if it was surveyed.
@@ -322,6 +354,7 @@ impl Checking {
         let place = |name: &str| gates.iter().position(|gate| gate.name == name);
         let own_place = place(&result.gate);
         let is_later = |it: &GateResult| own_place.is_some() && place(&it.gate) > own_place;
+        self.gates.retain(|it| it.gate != result.gate);
         let at = self.gates.iter().position(is_later).unwrap_or(self.gates.len());
         self.gates.insert(at, result);
     }
@@ -331,27 +364,6 @@ impl Checking {
         if let Some(diff) = &mut self.list_diff {
             diff.file = AgentListFile::Rewritten;
         }
-    }
-
-    /// Adds changes that were made to the work tree while the run was stopped. Forbidden
-    /// changes stay forbidden, even if the user made them: the agent's work may be what
-    /// ended the run.
-    fn add_changes(&mut self, meanwhile: &ChangesWhileStopped) {
-        let Some(seen) = self.observed.as_mut().and_then(|it| it.observation.as_mut()) else {
-            return;
-        };
-        seen.tree = meanwhile.tree.clone();
-        if !meanwhile.files.is_empty() {
-            seen.changes = meanwhile.changes;
-        }
-        let new = |file: &&FileTouched| !seen.files.iter().any(|it| it.path == file.path);
-        let files: Vec<FileTouched> = meanwhile.files.iter().filter(new).cloned().collect();
-        seen.files.extend(files);
-        seen.leaks.extend(meanwhile.leaks.iter().cloned());
-        let new_paths =
-            meanwhile.git_tampering.iter().filter(|path| !seen.git_tampering.contains(path));
-        let new_paths: Vec<String> = new_paths.cloned().collect();
-        seen.git_tampering.extend(new_paths);
     }
 }
 
@@ -410,7 +422,6 @@ impl Iteration {
             checked: self.take_checking(),
             judgement,
             plan,
-            message: AgentCallState::default(),
             before_message: None,
         }));
     }
@@ -441,10 +452,10 @@ impl Iteration {
                 }
             }
             Phase::Landing(landing) => {
-                let has_message = landing.message.end.as_ref().is_some_and(is_message);
+                let has_message = landing.checked.message.end.as_ref().is_some_and(is_message);
                 // A commit that was made without a message of the agent needs none any more.
                 if !has_message && landing.plan.todo.contains(&LandingStep::Commit) {
-                    landing.message = AgentCallState::default();
+                    landing.checked.message = AgentCallState::default();
                 }
             }
         }
@@ -463,32 +474,26 @@ impl Iteration {
         }
     }
 
-    /// Applies changes made to the work tree while the run was stopped. If more than the
-    /// list changed, the gates and the judgement are repeated. Verdicts of agents were
-    /// paid for and are kept, as are refusals before any gate. Changes made during a review
-    /// are discarded like those of the reviewer.
-    pub fn invalidate_gates(&mut self, meanwhile: &ChangesWhileStopped, gates: &[Gate]) {
-        if self.checking().is_none() {
-            return;
-        }
-        self.update_checking(|checking| checking.add_changes(meanwhile));
-        if meanwhile.files.is_empty() {
-            return;
-        }
-        if self.role == Role::Review {
-            if let Phase::Landing(landing) = &mut self.phase
-                && landing.plan.is_rolled_back()
-            {
-                landing.plan.add_first(LandingStep::Rollback);
+    /// Handles that the run was stopped, so that somebody may have changed the work tree.
+    /// Work that has not begun to land is compared with what was checked, and judged again.
+    /// Changes made during a review are discarded like those of the reviewer.
+    pub fn record_stop(&mut self) {
+        match &mut self.phase {
+            Phase::Started | Phase::Working(_) => {}
+            Phase::Checking(checking) => checking.record_stop(),
+            Phase::Landing(landing) if landing.plan.has_begun() => {}
+            Phase::Landing(landing) if self.role == Role::Review => {
+                if landing.plan.is_rolled_back() {
+                    landing.plan.add_first(LandingStep::Rollback);
+                }
             }
-            return;
+            Phase::Landing(landing) if landing.judgement.landing == Landing::Commit => {
+                let mut checking = self.take_checking();
+                checking.record_stop();
+                self.phase = Phase::Checking(Box::new(checking));
+            }
+            Phase::Landing(_) => {}
         }
-        let mut checking = self.take_checking();
-        let is_command = |gate: &&Gate| matches!(gate.check, GateCheck::Command(_));
-        checking
-            .gates
-            .retain(|result| !gates.iter().filter(is_command).any(|gate| gate.name == result.gate));
-        self.phase = Phase::Checking(Box::new(checking));
     }
 
     /// Returns the state that the iteration started from, once recorded.
@@ -579,16 +584,6 @@ impl Iteration {
         self.landing().is_some_and(|landing| landing.plan.is_rolled_back())
     }
 
-    /// Returns whether an agent that may not change anything is being asked, or its changes
-    /// were not discarded yet.
-    pub fn is_asking_read_only(&self) -> bool {
-        match &self.phase {
-            Phase::Started | Phase::Working(_) => false,
-            Phase::Checking(checking) => checking.review.is_some(),
-            Phase::Landing(landing) => landing.before_message.is_some(),
-        }
-    }
-
     /// Returns the agent call that does the work, once it can begin.
     pub fn work(&self) -> Option<&AgentCallState> {
         self.call_state(&Purpose::Work)
@@ -612,7 +607,7 @@ impl Iteration {
             (Purpose::Gate(_), Phase::Checking(checking)) => {
                 checking.review.as_ref().map(|review| &review.call)
             }
-            (Purpose::Message, Phase::Landing(landing)) => Some(&landing.message),
+            (Purpose::Message, Phase::Landing(landing)) => Some(&landing.checked.message),
             (Purpose::Gate(_) | Purpose::Message, _) => None,
         }
     }
@@ -627,7 +622,8 @@ impl Iteration {
                 [review, Some(&mut checking.work)]
             }
             Phase::Landing(landing) => {
-                [Some(&mut landing.message), Some(&mut landing.checked.work)]
+                let Checking { message, work, .. } = &mut landing.checked;
+                [Some(message), Some(work)]
             }
         };
         calls.into_iter().flatten().find(|call| call.pending == Some(ask))
@@ -642,7 +638,7 @@ impl Iteration {
             Phase::Checking(checking) => {
                 Some(checking.review.as_ref().map_or(&checking.work, |review| &review.call))
             }
-            Phase::Landing(landing) => Some(&landing.message),
+            Phase::Landing(landing) => Some(&landing.checked.message),
         }
     }
 

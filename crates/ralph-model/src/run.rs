@@ -24,7 +24,7 @@ use crate::outcome::Outcome;
 use crate::recipe::Recipe;
 use crate::task_state::TaskState;
 use crate::units::{Millis, Timestamp};
-use crate::worktree::{AutorunChange, Checkpoint, EndSnapshot, Landed, TreeId};
+use crate::worktree::{AutorunChange, Checkpoint, EndSnapshot, TreeId};
 
 pub use crate::phase::Iteration;
 
@@ -203,32 +203,6 @@ impl RunState {
         };
         let (head, branch) = (head.clone(), branch.clone());
         Some(Checkpoint::Git { head, branch, tree: Some(seen.tree.clone()) })
-    }
-
-    /// Returns the state that is being checked or is about to land. Nothing during a
-    /// read-only agent call, after which everything is restored anyway.
-    pub fn state_under_check(&self) -> Option<Checkpoint> {
-        let current = self.current.as_ref().filter(|current| !current.is_asking_read_only())?;
-        let has_begun = !current.landed().iter().all(|it| match it {
-            Landed::MessageChecked { .. } | Landed::RolledBack { .. } => true,
-            Landed::Surveyed { .. }
-            | Landed::Committed { .. }
-            | Landed::NothingToCommit
-            | Landed::CommitRefused { .. }
-            | Landed::ScmRan { .. }
-            | Landed::ListWritten
-            | Landed::SavedToFailureBranch { .. } => false,
-        });
-        let is_to_land = match current.judgement() {
-            None => true,
-            Some(judgement) => judgement.landing == Landing::Commit && !has_begun,
-        };
-        let state = if current.is_rolled_back() {
-            current.checkpoint().cloned()
-        } else {
-            self.observed_state()
-        };
-        state.filter(|_| is_to_land)
     }
 }
 

@@ -94,23 +94,6 @@ pub struct Survey {
     pub checked_out: Option<CheckedOut>,
 }
 
-/// Changes of the work tree while a run was stopped.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ChangesWhileStopped {
-    /// The tree id of the whole work tree.
-    pub tree: TreeId,
-    /// Whether it differs from the commit that is checked out.
-    pub changes: TreeDiff,
-    /// Files that differ from the last observation, except the task list and its notes.
-    pub files: Vec<FileTouched>,
-    /// Secrets in added text.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub leaks: Vec<SecretLeak>,
-    /// git's own files that were changed, and were restored.
-    #[serde(default, rename = "meddling", skip_serializing_if = "Vec::is_empty")]
-    pub git_tampering: Vec<String>,
-}
-
 /// Returns the feedback for an agent that changed git's own files.
 pub fn describe_git_tampering(paths: &[String]) -> String {
     format!(

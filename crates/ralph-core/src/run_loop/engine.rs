@@ -28,7 +28,7 @@ use ralph_model::phase::Iteration;
 use ralph_model::recipe::Recipe;
 use ralph_model::run::{IterationMark, RunState};
 use ralph_model::units::Timestamp;
-use ralph_model::worktree::{CheckedOut, Checkpoint, Landed, TreeId, UNCOMMITTED_FILES};
+use ralph_model::worktree::{CheckedOut, Checkpoint, Landed, TreeId};
 use recheck::Recheck;
 
 use crate::asking::capability;
@@ -156,22 +156,7 @@ impl<'a> Engine<'a> {
         if engine.can_only_user_have_edited() {
             engine.merge_user_edits()?;
         }
-        let meanwhile = engine.find_changes_while_stopped();
-        let files = meanwhile.as_ref().map_or(&[][..], |it| &it.files);
-        let paths = files.iter().map(|file| file.path.as_str()).take(UNCOMMITTED_FILES);
-        let paths: Vec<&str> = paths.collect();
-        let text = (!paths.is_empty()).then(|| {
-            let paths = paths.join(", ");
-            format!("files changed while the run was stopped, so all gates run again: {paths}")
-        });
-        engine.record_event(Event::RunResumed {
-            version,
-            recipe: recipe.map(Box::new),
-            meanwhile,
-        })?;
-        if let Some(text) = text {
-            engine.warn(text)?;
-        }
+        engine.record_event(Event::RunResumed { version, recipe: recipe.map(Box::new) })?;
         engine.poll_old_control_requests()?;
         if is_changed {
             engine.warn_unsupported_settings()?;
@@ -271,9 +256,9 @@ impl<'a> Engine<'a> {
                 self.restore_lost_plan()?;
                 if self.state.recipe.is_list_owned_by_agent() {
                     self.read_agent_list()?;
-                    self.observe_changes()?;
+                    self.observe_changes(Vec::new())?;
                 } else if !self.merge_task_file_edits()? {
-                    self.observe_changes()?;
+                    self.observe_changes(Vec::new())?;
                 }
             }
             Step::Check { gate, severity } => self.check_gate(gate, severity)?,

@@ -100,8 +100,8 @@ pub fn apply_event(state: &mut RunState, recorded: &Recorded) -> Result<(), Fold
     count_wait(state, recorded);
     match &recorded.event {
         Event::RunStarted { .. } => return Err(misfit("the run has begun before")),
-        Event::RunResumed { recipe, meanwhile, version: _ } => {
-            resume::apply_resume(state, recipe.as_deref(), meanwhile.as_ref());
+        Event::RunResumed { recipe, version: _ } => {
+            resume::apply_resume(state, recipe.as_deref());
         }
         Event::TasksRead { list, remarks: _ } => {
             match &mut state.tasks {

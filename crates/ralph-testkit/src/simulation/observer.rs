@@ -262,11 +262,6 @@ impl Observer {
                 watched.is_refused = false;
                 watched.observed.clone_from(observation);
             }
-            Event::RunResumed { meanwhile: Some(meanwhile), .. } => {
-                if let Some(seen) = &mut watched.observed {
-                    seen.tree = meanwhile.tree.clone();
-                }
-            }
             // The latest result of a gate counts.
             Event::Refused { .. } => watched.is_refused = true,
             Event::GateChecked { result, .. } => {
@@ -278,7 +273,7 @@ impl Observer {
                 watched.committed |= matches!(landed, Landed::Committed { .. });
             }
             Event::RunStarted { .. }
-            | Event::RunResumed { meanwhile: None, .. }
+            | Event::RunResumed { .. }
             | Event::TasksRead { .. }
             | Event::TasksWritten
             | Event::BaselineStarted { .. }

@@ -157,7 +157,7 @@ fn a_run_is_one_trace_of_iterations_calls_gates_and_waits() {
 
 #[test]
 fn an_interrupted_run_continues_its_trace() {
-    let resumed = || Event::RunResumed { version: "0".into(), recipe: None, meanwhile: None };
+    let resumed = || Event::RunResumed { version: "0".into(), recipe: None };
     let mut events = vec![started(), begun(), asked(), resumed(), replied()];
     events.push(Event::IterationEnded { iteration: IterationNumber(1) });
     events.push(Event::RunEnded { outcome: Outcome::Interrupted, left: None });

@@ -85,6 +85,9 @@ fn choose_gate_step(
     if checking.observed.is_none() && needs_observation(recipe, current.role) {
         return Some(Step::Observe);
     }
+    if checking.was_stopped {
+        return Some(Step::Recheck);
+    }
     if let Some(kind) = find_refusal(state, current, checking) {
         return Some(Step::Refuse(kind));
     }

@@ -25,7 +25,7 @@ pub(super) fn choose_landing_step(
 ) -> Step {
     // An agent that was asked for a message may have changed files, which are discarded
     // before its answer is used.
-    if landing.before_message.is_some() && landing.message.pending.is_none() {
+    if landing.before_message.is_some() && landing.checked.message.pending.is_none() {
         return Step::DiscardMessageSideEffects;
     }
     let Some(step) = landing.next_step() else { return Step::EndIteration(current.number) };
@@ -34,7 +34,7 @@ pub(super) fn choose_landing_step(
         LandingStep::SaveToFailureBranch => Step::SaveToFailureBranch,
         LandingStep::WriteList => Step::WriteList,
         LandingStep::Survey => Step::Survey,
-        LandingStep::AskForMessage => match &landing.message.end {
+        LandingStep::AskForMessage => match &landing.checked.message.end {
             Some(AgentCallEnd::Hopeless(failure)) => give_up(current, failure),
             Some(AgentCallEnd::Answered(_) | AgentCallEnd::FailedAttempt(_)) | None => {
                 choose_call_step(state, current, Purpose::Message, moment)
@@ -64,7 +64,7 @@ fn choose_message(state: &RunState, current: &Iteration, landing: &LandingPhase)
         return String::new();
     }
     let own = || build_commit_message(state, current);
-    match &landing.message.end {
+    match &landing.checked.message.end {
         Some(AgentCallEnd::Answered(reply)) => {
             scm::parse_commit_message(&reply.text).unwrap_or_else(own)
         }

@@ -144,7 +144,7 @@ proptest! {
             let event = match happening {
                 Happening::Asked(request) => asked(&state, request.clone()),
                 Happening::Paused => Event::Paused,
-                Happening::Resumed => Event::RunResumed { version: "0".into(), recipe: None, meanwhile: None },
+                Happening::Resumed => Event::RunResumed { version: "0".into(), recipe: None },
                 Happening::Iteration(role) => {
                     iterations += 1;
                     calls = 0;

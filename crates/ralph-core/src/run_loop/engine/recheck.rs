@@ -5,7 +5,7 @@
 
 use ralph_model::event::Event;
 use ralph_model::outcome::Outcome;
-use ralph_model::phase::Iteration;
+use ralph_model::phase::{Checking, Iteration};
 use ralph_model::recipe::CommitPolicy;
 use ralph_model::refusal::RefusalKind;
 use ralph_model::text;
@@ -57,7 +57,7 @@ impl Engine<'_> {
         };
         let now = self.ports.vcs.survey_tree()?;
         if now.as_ref().is_some_and(|now| now.tree != *tree) {
-            if self.restart_gates(&seen, "the pre-commit hook")? == Recheck::Again {
+            if self.restart_gates(&seen, "the pre-commit hook changed files")? == Recheck::Again {
                 return Ok(Recheck::Again);
             }
             self.record_event(Event::Rechecked { survey: now })?;
@@ -105,30 +105,38 @@ impl Engine<'_> {
     /// Compares the work tree with the one that the gates checked. If files were changed, all
     /// gates run again on what is there now.
     pub(super) fn recheck_tree(&mut self) -> Result<(), StepError> {
-        let known = self.map_current(|it| it.checking()?.survey.clone()).flatten();
-        let survey = match known {
-            Some(known) => Some(known),
-            None => self.ports.vcs.survey_tree()?,
-        };
-        if let (Some(now), Some(seen)) = (&survey, self.state.observed_state()) {
-            let is_same =
-                matches!(&seen, Checkpoint::Git { tree: Some(it), .. } if *it == now.tree);
-            if !is_same && self.restart_gates(&seen, "the gates")? == Recheck::Again {
-                return Ok(());
+        let Some(seen) = self.state.observed_state() else { return Ok(()) };
+        let checking =
+            self.map_current(|it| it.checking().map(|it| (it.was_stopped, it.survey.clone())));
+        let (was_stopped, known) = checking.flatten().unwrap_or_default();
+        let (survey, cause) = if was_stopped {
+            // Also finds what a process that outlived the run did to git's own files.
+            let now = self.ports.vcs.observe(&seen, &self.watched_patterns())?;
+            let tampering = now.as_ref().map(|now| now.git_tampering.clone()).unwrap_or_default();
+            if !tampering.is_empty() {
+                return self.observe_changes(tampering);
             }
+            (now.map(|now| now.to_survey()), "files changed while the run was stopped")
+        } else {
+            let now = match known {
+                Some(known) => Some(known),
+                None => self.ports.vcs.survey_tree()?,
+            };
+            (now, "the gates changed files")
+        };
+        let is_same = survey.as_ref().is_none_or(
+            |now| matches!(&seen, Checkpoint::Git { tree: Some(it), .. } if *it == now.tree),
+        );
+        if is_same || self.restart_gates(&seen, cause)? == Recheck::Same {
+            self.record_event(Event::Rechecked { survey })?;
         }
-        self.record_event(Event::Rechecked { survey })?;
         Ok(())
     }
 
     /// Observes the work tree again after files changed behind the agent, so that all
     /// gates run on the current files. Fails the attempt after too many rounds. Changes
     /// of only the task file and its notes are ignored.
-    pub(super) fn restart_gates(
-        &mut self,
-        seen: &Checkpoint,
-        changed_by: &str,
-    ) -> Result<Recheck, StepError> {
+    fn restart_gates(&mut self, seen: &Checkpoint, cause: &str) -> Result<Recheck, StepError> {
         let Some(now) = self.ports.vcs.peek_changes_since(seen, &[])? else {
             return Ok(Recheck::Same);
         };
@@ -138,9 +146,8 @@ impl Engine<'_> {
             return Ok(Recheck::Same);
         }
         paths.truncate(UNCOMMITTED_FILES);
-        if self.map_current(|it| it.checking().map(|it| it.rounds)).flatten()
-            >= Some(MAX_GATE_RESTARTS)
-        {
+        let is_over = |it: &Checking| !it.was_stopped && it.rounds >= MAX_GATE_RESTARTS;
+        if self.map_current(|it| it.checking().is_some_and(is_over)) == Some(true) {
             let output = format!(
                 "These files change each time gates and hooks run, so what passed is never what would be \
                  committed. Make sure that a second run changes nothing; delete files that are \
@@ -150,10 +157,8 @@ impl Engine<'_> {
             self.record_refusal(RefusalKind::UnstableFiles, output)?;
             return Ok(Recheck::Again);
         }
-        let text =
-            format!("{changed_by} changed files, so all gates run again: {}", paths.join(", "));
-        self.warn(text)?;
-        self.observe_changes()?;
+        self.warn(format!("{cause}, so all gates run again: {}", paths.join(", ")))?;
+        self.observe_changes(Vec::new())?;
         Ok(Recheck::Again)
     }
 }

@@ -4,33 +4,13 @@
 
 use ralph_model::glob::Pattern;
 use ralph_model::recipe::Recipe;
-use ralph_model::worktree::{ChangesWhileStopped, CheckedOut, Checkpoint, EndSnapshot};
+use ralph_model::worktree::{CheckedOut, Checkpoint, EndSnapshot};
 
 use super::{Engine, EngineError};
-use crate::ports::{Observation, Survey};
+use crate::ports::Survey;
 use crate::run_loop::choose;
 
 impl Engine<'_> {
-    /// Returns what changed while the run was stopped in work that has not landed yet.
-    /// The work may have landed after all, if the history moved forward. If git fails
-    /// here, it fails again where it matters.
-    pub(super) fn find_changes_while_stopped(&mut self) -> Option<ChangesWhileStopped> {
-        let since = self.state.state_under_check()?;
-        let now = self.ports.vcs.observe(&since, &self.watched_patterns()).ok()??;
-        let Observation { tree, changes, mut files, leaks, git_tampering, .. } = now;
-        files.retain(|file| !self.is_list_document(&file.path));
-        let is_same_tree =
-            matches!(&since, Checkpoint::Git { tree: Some(seen), .. } if *seen == tree);
-        let is_other = !is_same_tree && (!files.is_empty() || !self.is_judged());
-        (is_other || !git_tampering.is_empty()).then_some(ChangesWhileStopped {
-            tree,
-            changes,
-            files,
-            leaks,
-            git_tampering,
-        })
-    }
-
     /// Returns the snapshot that a resumed run compares with.
     pub(super) fn take_end_snapshot(
         &mut self,

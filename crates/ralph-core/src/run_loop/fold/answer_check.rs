@@ -44,7 +44,7 @@ pub(super) fn check_answer_form(
         let criteria = find_gate_criteria(state, current, &review.gate);
         let demands = VerdictDemands { criteria, token: review.call.token.as_deref() };
         (review::check_answer(reply, demands), WrongFormResult::Failed)
-    } else if current.landing().is_some_and(|landing| is_for(&landing.message)) {
+    } else if current.landing().is_some_and(|landing| is_for(&landing.checked.message)) {
         let is_there = scm::parse_commit_message(&reply.text).is_some();
         let fault_text = || "it holds no commit message".to_owned();
         (is_there.then_some(()).ok_or_else(fault_text), WrongFormResult::Accepted)

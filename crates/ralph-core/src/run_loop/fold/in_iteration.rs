@@ -61,10 +61,9 @@ pub(super) fn apply_in_iteration(
             Some(refusal) => apply_refusal(state, current, refusal),
             None => apply_gate_result(state, current, result, survey.as_ref()),
         },
-        Event::Rechecked { survey } => current.update_checking(|checking| {
-            checking.survey.clone_from(survey);
-            checking.is_rechecked = true;
-        }),
+        Event::Rechecked { survey } => {
+            current.update_checking(|checking| checking.record_recheck(survey.clone()));
+        }
         Event::Judged { judgement } => {
             current.begin_landing((**judgement).clone(), LandingPlan::new([]));
             let plan = landing_plan::plan_landing(state, current);
@@ -90,7 +89,7 @@ fn begin_call<'a>(current: &'a mut Iteration, purpose: &Purpose) -> Option<&'a m
             if landing.before_message.is_none() {
                 landing.before_message = landing.plan.surveyed_state();
             }
-            Some(&mut landing.message)
+            Some(&mut landing.checked.message)
         }
         (_, _) => None,
     }

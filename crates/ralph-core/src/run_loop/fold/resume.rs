@@ -5,7 +5,6 @@ use ralph_model::gate::Gate;
 use ralph_model::phase::Phase;
 use ralph_model::recipe::Recipe;
 use ralph_model::run::RunState;
-use ralph_model::worktree::ChangesWhileStopped;
 
 use crate::landing::scm;
 
@@ -13,12 +12,8 @@ fn find_gate<'a>(recipe: &'a Recipe, name: &str) -> Option<&'a Gate> {
     recipe.gates.iter().find(|gate| gate.name == name)
 }
 
-/// Applies a resume, possibly with other policies and a changed work tree.
-pub(super) fn apply_resume(
-    state: &mut RunState,
-    recipe: Option<&Recipe>,
-    meanwhile: Option<&ChangesWhileStopped>,
-) {
+/// Applies a resume, possibly with other policies.
+pub(super) fn apply_resume(state: &mut RunState, recipe: Option<&Recipe>) {
     // A run that ended regularly gets new retries; one that crashed continues with
     // what it had left.
     state.unchanged = 0;
@@ -29,8 +24,8 @@ pub(super) fn apply_resume(
                 if scm::parse_commit_message(&reply.text).is_some())
         });
     }
-    if let (Some(meanwhile), Some(current)) = (meanwhile, &mut state.current) {
-        current.invalidate_gates(meanwhile, &state.recipe.gates);
+    if let Some(current) = &mut state.current {
+        current.record_stop();
     }
     if let Some(recipe) = recipe {
         replace_recipe(state, recipe);
@@ -85,7 +80,7 @@ mod tests {
         ];
         events.extend(before.gates.iter().map(passed));
         let recipe = Some(Box::new(changed));
-        events.push(Event::RunResumed { version: "0".into(), recipe, meanwhile: None });
+        events.push(Event::RunResumed { version: "0".into(), recipe });
         let recorded = events.into_iter().zip(1..).map(|(event, seq)| Recorded {
             seq,
             at: Timestamp(1_000),

@@ -541,7 +541,7 @@ fn an_interrupted_agent_did_not_fail() {
     let header = stage.text().len();
     stage.fail(1, Failure::new(FailureClass::Interrupted, "by the user"));
     stage.tell(Event::RunEnded { outcome: Outcome::Interrupted, left: None });
-    stage.tell(Event::RunResumed { version: "0.2.0".into(), recipe: None, meanwhile: None });
+    stage.tell(Event::RunResumed { version: "0.2.0".into(), recipe: None });
     expect![[r#"
         [WARN] Interrupted (tools: 0, errors: 0, time: 2.5s)
 

@@ -32,7 +32,7 @@ fn edited(is_open: bool, edit: impl Fn(&mut Vec<Task>), taken: impl Fn(&mut Vec<
     let after = Rc::new(with(&edit));
     forged.world.edited = Some(EditedList { before: Rc::new(before.clone()), after });
     forged.record(Event::TasksRead { list: Box::new(with(&taken)), remarks: Vec::new() });
-    forged.record(Event::RunResumed { version: "0".into(), recipe: None, meanwhile: None });
+    forged.record(Event::RunResumed { version: "0".into(), recipe: None });
     forged.expect_violation(None);
     forged.record(Event::Paused);
     forged
