@@ -15,6 +15,7 @@ pub use crate::agent_call_state::{AgentCallEnd, AgentCallState, PromptSize};
 use crate::agent_output::Usage;
 use crate::context::Calibration;
 use crate::control::Control;
+use crate::fingerprint::Fingerprint;
 use crate::gate::{GateResult, GateStatus};
 use crate::handoff::Handoff;
 use crate::ids::{IterationNumber, TaskId};
@@ -99,6 +100,9 @@ pub struct RunState {
     /// The snapshot from that end.
     #[serde(default, rename = "left")]
     pub end_snapshot: Option<Box<EndSnapshot>>,
+    /// Fingerprints of the warnings that were given.
+    #[serde(default)]
+    pub warned: BTreeSet<Fingerprint>,
 }
 
 /// Gate results from before the first agent call.

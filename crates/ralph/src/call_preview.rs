@@ -10,23 +10,49 @@ use ralph_io::store::RunDir;
 use ralph_model::agent::AgentChoice;
 use ralph_model::event::Purpose;
 use ralph_model::ids::{AskNumber, IterationNumber, Role, RunId};
-use ralph_model::recipe::RunLimits;
+use ralph_model::recipe::{Recipe, RunLimits};
+use ralph_model::sandbox::SandboxPolicy;
 
 use crate::cli_error::CliError;
 use crate::isolation::find_wanted_sandbox_kind;
 use crate::project::Project;
 use crate::settings::LoadedSettings;
-use crate::{plugin, recipe};
+use crate::{plugin, recipe, secrets};
+
+/// Stands for the directory of a run that has not begun.
+pub(crate) const NO_RUN: &str = "<state>";
 
 /// Builds the command lines of agent calls for a project, without starting any.
 #[derive(Debug)]
 pub(crate) struct CallPreview(AgentRunner);
 
 impl CallPreview {
-    /// Returns a preview for the agents of a project.
+    /// Returns a preview for the agents of a project, in a run that has not begun.
     pub(crate) fn for_project(
         project: &Project,
         loaded: &LoadedSettings,
+    ) -> Result<Self, CliError> {
+        let sandbox = recipe::build_sandbox_policy(loaded);
+        Self::new(project, loaded, RunDir::from_path(NO_RUN), &sandbox, Masker::default())
+    }
+
+    /// Returns a preview for the agents of a recipe, in the run with this directory.
+    pub(crate) fn for_run(
+        project: &Project,
+        loaded: &LoadedSettings,
+        files: RunDir,
+        recipe: &Recipe,
+    ) -> Result<Self, CliError> {
+        let masker = secrets::build_masker(&project.env, recipe);
+        Self::new(project, loaded, files, &recipe.sandbox, masker)
+    }
+
+    fn new(
+        project: &Project,
+        loaded: &LoadedSettings,
+        files: RunDir,
+        sandbox: &SandboxPolicy,
+        masker: Masker,
     ) -> Result<Self, CliError> {
         let self_exe = std::env::current_exe().map_err(|error| {
             CliError::for_input(format!("cannot find ralph's own executable: {error}"))
@@ -34,19 +60,20 @@ impl CallPreview {
         Ok(Self(AgentRunner {
             watch: Watch::new_detached(),
             project: project.directory.clone(),
-            files: RunDir::from_path("<state>"),
+            files,
             env: project.env.clone(),
             self_exe,
             zone: jiff::tz::TimeZone::system(),
             plugin: project.find_state_root(loaded).ok().map(|root| plugin::for_runs(&root)),
             has_warned_of_hooks: false,
-            masker: Masker::default(),
+            masker,
             confined: None,
-            walls: find_wanted_sandbox_kind(&recipe::build_sandbox_policy(loaded)),
+            walls: find_wanted_sandbox_kind(sandbox),
         }))
     }
 
-    /// Returns the command line of a call, with secrets masked and `{prompt}` in place of the prompt.
+    /// Returns the command line of a sample call, with secrets masked and `{prompt}` in place of the
+    /// prompt.
     pub(crate) fn build_command_line(
         &self,
         agent: &AgentChoice,
@@ -54,7 +81,7 @@ impl CallPreview {
         prompt: &str,
         limits: &RunLimits,
     ) -> Vec<String> {
-        self.build_command_line_for(&build_first_request(agent, role, prompt, limits))
+        self.build_command_line_for(&build_sample_request(agent, role, prompt, limits))
     }
 
     /// Returns the command line for a given request, masked the same way.
@@ -63,8 +90,8 @@ impl CallPreview {
     }
 }
 
-/// Returns the first request that a run would send.
-pub(crate) fn build_first_request(
+/// Returns a request that stands for those of an agent.
+fn build_sample_request(
     agent: &AgentChoice,
     role: Role,
     prompt: &str,

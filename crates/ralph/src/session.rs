@@ -19,7 +19,7 @@ use ralph_io::sandbox::{BackendConfig, ChosenBackend, ProgramSource};
 use ralph_io::sleep_inhibitor::SleepInhibitor;
 use ralph_io::store::active::{self, ACTIVE_VARIABLE, WINDOW_VARIABLE};
 use ralph_io::store::draft::RunDraft;
-use ralph_io::store::{Journal, RunStore, journal, run_id};
+use ralph_io::store::{Journal, ProjectLayout, RunStore, journal, run_id};
 use ralph_model::hook_state::HookState;
 use ralph_model::ids::RunId;
 use ralph_model::outcome::{ExitStatus, Outcome};
@@ -93,12 +93,13 @@ pub(crate) fn start_run(
     };
     let ground = isolation::find_program_location(&chosen);
     let recipe = with_agent_versions(project, recipe, choose_version_source(ground, &context));
+    let recipe = memory_setup::with_memory(&context.layout, recipe);
     guard_self_test::run(&context, &recipe)?;
     let (run, files) =
         run_id::create_run(&context.layout, clock::now()).map_err(CliError::from_input_error)?;
     let journal = Journal::create(&files.journal_path()).map_err(CliError::from_input_error)?;
-    let recipe = memory_setup::with_memory(&context.layout, &run, recipe);
-    let mut recipe = memory_setup::with_servers(project, &files, recipe)?;
+    let (mut recipe, servers) = memory_setup::choose_servers(project, files.path(), recipe)?;
+    memory_setup::write_server_files(&servers)?;
     // A run that cannot be isolated has not begun: its files are removed.
     let isolation = build_isolation(&context, project, loaded, &run, &recipe, chosen)
         .inspect_err(|_| drop(std::fs::remove_dir_all(files.path())))?;
@@ -142,11 +143,7 @@ pub(crate) fn resume_run(
     let path = context.layout.run_dir(run).journal_path();
     // The journal is opened before it is read: opening drops a torn last line.
     let journal = Journal::open_for_append(&path).map_err(CliError::from_input_error)?;
-    let mut state = journal::fold_journal(&path).map_err(CliError::from_input_error)?;
-    secrets::restore_secrets(&mut state.recipe, &loaded.settings, &context.env)?;
-    // A commit hook may have refused the message, so the user may have changed it.
-    state.recipe.landing.commit_message.clone_from(&loaded.settings.commit_message);
-    check_belongs_here(&state, project)?;
+    let state = read_stopped_run(project, loaded, &context.layout, run)?;
     let changed = change(&state.recipe)?;
     let wanted = changed.as_ref().unwrap_or(&state.recipe);
     let chosen = {
@@ -161,7 +158,9 @@ pub(crate) fn resume_run(
     // The agents may have been updated since.
     let with_versions =
         with_agent_versions(project, wanted.clone(), choose_version_source(ground, &context));
-    let updated = memory_setup::with_servers(project, &context.layout.run_dir(run), with_versions)?;
+    let (updated, servers) =
+        memory_setup::choose_servers(project, context.layout.run_dir(run).path(), with_versions)?;
+    memory_setup::write_server_files(&servers)?;
     let changed = (updated != state.recipe).then_some(updated);
     let recipe = changed.as_ref().unwrap_or(&state.recipe);
     let mut isolation = build_isolation(&context, project, loaded, run, recipe, chosen)?;
@@ -271,6 +270,22 @@ fn build_sandbox_context<'a>(
         env: &context.env,
         watch: &context.watch,
     })
+}
+
+/// Reads the state of a run that is to be resumed, with the secrets of its agents.
+pub(crate) fn read_stopped_run(
+    project: &Project,
+    loaded: &LoadedSettings,
+    layout: &ProjectLayout,
+    run: &RunId,
+) -> Result<RunState, CliError> {
+    let path = layout.run_dir(run).journal_path();
+    let mut state = journal::fold_journal(&path).map_err(CliError::from_input_error)?;
+    secrets::restore_secrets(&mut state.recipe, &loaded.settings, &project.env)?;
+    // A commit hook may have refused the message, so the user may have changed it.
+    state.recipe.landing.commit_message.clone_from(&loaded.settings.commit_message);
+    check_belongs_here(&state, project)?;
+    Ok(state)
 }
 
 /// Fails if the run belongs to another directory of the same work tree. A run whose directory no

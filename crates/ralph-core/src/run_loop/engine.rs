@@ -3,17 +3,16 @@
 //! One short function over six ports: read the clock, choose the next step, do it, and
 //! record the result. All decisions are pure functions elsewhere in this crate; all side
 //! effects are behind a port. Longer steps live in the submodules: agent calls, gate
-//! checks, compaction, the task file, control requests, prompt inputs, the plan file, and
+//! checks, the task file, control requests, the progress log, the plan file, and
 //! the comparison of the work tree with what the gates checked.
 
 mod agent_calls;
 mod checking;
-mod compaction;
 mod control_requests;
 mod judging;
 mod observing;
 mod plan_file;
-mod prompt_inputs;
+mod progress_log;
 mod recheck;
 mod refusals;
 mod resume_guard;
@@ -31,7 +30,8 @@ use ralph_model::worktree::{CheckedOut, Checkpoint, Landed, TreeId, UNCOMMITTED_
 use recheck::Recheck;
 
 use crate::asking::capability;
-use crate::asking::prompt::PromptError;
+use crate::asking::request::CallOrder;
+use crate::ports::PromptError;
 use crate::ports::{
     Activity, CommitOrder, CommitResult, CompareMode, Moment, Ports, ScmResult, StoreError, Survey,
     TasksError, VcsError, View,
@@ -43,7 +43,6 @@ use crate::run_loop::fold::{FoldError, apply_event, start_state};
 pub struct Engine<'a> {
     state: RunState,
     ports: Ports<'a>,
-    prompt_warnings: prompt_inputs::PromptWarnings,
     /// Set on resume: an earlier process may have reset the history without recording it.
     may_repeat_history_reset: bool,
     /// How the task file is compared before the next iteration.
@@ -188,14 +187,11 @@ impl<'a> Engine<'a> {
     }
 
     fn new(state: RunState, ports: Ports<'a>) -> Self {
-        let (prompt_warnings, compare_mode) =
-            (prompt_inputs::PromptWarnings::default(), CompareMode::Content);
         Self {
             state,
             ports,
-            prompt_warnings,
             may_repeat_history_reset: false,
-            compare_mode,
+            compare_mode: CompareMode::Content,
             are_hooks_tried: false,
             post_gate_survey: None,
             expected_head: None,
@@ -276,7 +272,7 @@ impl<'a> Engine<'a> {
             Step::Ask { ask, purpose, size } => {
                 let is_gate = matches!(purpose, Purpose::Gate(_));
                 if !is_gate || self.recheck_tree()? == Recheck::Same {
-                    self.call_agent(ask, purpose, size, moment)?;
+                    self.call_agent(CallOrder { ask, purpose, size }, moment)?;
                 }
             }
             Step::Wait { until, reason } => self.wait_until(until, reason)?,

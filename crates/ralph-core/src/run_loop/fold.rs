@@ -17,6 +17,7 @@ use ralph_model::context::Calibration;
 use ralph_model::control::{Control, takes_notes};
 use ralph_model::event::{Event, Purpose, REMOVED_NAME, Recorded, WaitReason};
 use ralph_model::failure::FailureClass;
+use ralph_model::fingerprint::Fingerprint;
 use ralph_model::gate::{GateResult, GateStatus};
 use ralph_model::ids::{AskNumber, Role};
 use ralph_model::memory::SinceCompaction;
@@ -31,6 +32,9 @@ use ralph_model::worktree::{
 use crate::run_loop::settle;
 
 pub use iteration_end::{Durability, PendingList, build_pending_list};
+
+/// More different warnings than a user reads; further ones may be repeated.
+const MAX_KNOWN_WARNINGS: usize = 200;
 
 /// An event that cannot follow from the state before it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -76,6 +80,7 @@ pub fn start_state(first: &Recorded) -> Result<RunState, FoldError> {
         control: Control::default(),
         outcome: None,
         end_snapshot: None,
+        warned: BTreeSet::new(),
     })
 }
 
@@ -169,9 +174,12 @@ pub fn apply_event(state: &mut RunState, recorded: &Recorded) -> Result<(), Fold
     Ok(())
 }
 
-/// Counts a warning, and keeps removed files for the next prompt.
+/// Counts a warning, keeps that it was given, and keeps removed files for the next prompt.
 fn apply_warning(state: &mut RunState, text: &str) {
     state.totals.warnings += 1;
+    if state.warned.len() < MAX_KNOWN_WARNINGS {
+        state.warned.insert(Fingerprint::from_texts([text]));
+    }
     if let (Some(current), Some(removed)) = (&mut state.current, text.strip_prefix(REMOVED_NAME)) {
         current.removed.push(removed.to_owned());
     }
