@@ -4,23 +4,29 @@
 
 use ralph_core::ports::{Agent as _, AgentRequest};
 use ralph_io::agent_runner::AgentRunner;
+use ralph_io::environment::Variables;
 use ralph_io::mask::Masker;
 use ralph_io::process::Watch;
-use ralph_io::store::RunDir;
+use ralph_io::store::{ProjectLayout, RunDir};
 use ralph_model::agent::AgentChoice;
 use ralph_model::event::Purpose;
 use ralph_model::ids::{AskNumber, IterationNumber, Role, RunId};
-use ralph_model::recipe::{Recipe, RunLimits};
+use ralph_model::recipe::RunLimits;
+use ralph_model::run::RunState;
 use ralph_model::sandbox::SandboxPolicy;
 
 use crate::cli_error::CliError;
 use crate::isolation::find_wanted_sandbox_kind;
 use crate::project::Project;
+use crate::session::{build_agent_env, build_child_env};
 use crate::settings::LoadedSettings;
 use crate::{plugin, recipe, secrets};
 
 /// Stands for the directory of a run that has not begun.
 pub(crate) const NO_RUN: &str = "<state>";
+
+/// Stands for the id of a run that has not begun.
+pub(crate) const NEW_RUN: &str = "<run>";
 
 /// Builds the command lines of agent calls for a project, without starting any.
 #[derive(Debug)]
@@ -33,24 +39,39 @@ impl CallPreview {
         loaded: &LoadedSettings,
     ) -> Result<Self, CliError> {
         let sandbox = recipe::build_sandbox_policy(loaded);
-        Self::new(project, loaded, RunDir::from_path(NO_RUN), &sandbox, Masker::default())
+        let env = build_child_env(&project.env, &RunId(NEW_RUN.to_owned()));
+        let env = match project.find_layout(loaded) {
+            Ok(layout) => build_agent_env(env, &layout, loaded.settings.context.window),
+            Err(_) => env,
+        };
+        let files = RunDir::from_path(NO_RUN);
+        Self::new(project, loaded, files, env, &sandbox, Masker::default())
     }
 
-    /// Returns a preview for the agents of a recipe, in the run with this directory.
+    /// Returns a preview for the agents of a run with this state.
     pub(crate) fn for_run(
         project: &Project,
         loaded: &LoadedSettings,
-        files: RunDir,
-        recipe: &Recipe,
+        layout: &ProjectLayout,
+        state: &RunState,
     ) -> Result<Self, CliError> {
+        let RunState { run, recipe, .. } = state;
         let masker = secrets::build_masker(&project.env, recipe);
-        Self::new(project, loaded, files, &recipe.sandbox, masker)
+        let files = if *run == RunId(NEW_RUN.to_owned()) {
+            RunDir::from_path(NO_RUN)
+        } else {
+            layout.run_dir(run)
+        };
+        let env = build_child_env(&project.env, run);
+        let env = build_agent_env(env, layout, loaded.settings.context.window);
+        Self::new(project, loaded, files, env, &recipe.sandbox, masker)
     }
 
     fn new(
         project: &Project,
         loaded: &LoadedSettings,
         files: RunDir,
+        env: Variables,
         sandbox: &SandboxPolicy,
         masker: Masker,
     ) -> Result<Self, CliError> {
@@ -61,7 +82,7 @@ impl CallPreview {
             watch: Watch::new_detached(),
             project: project.directory.clone(),
             files,
-            env: project.env.clone(),
+            env,
             self_exe,
             zone: jiff::tz::TimeZone::system(),
             plugin: project.find_state_root(loaded).ok().map(|root| plugin::for_runs(&root)),
@@ -99,7 +120,7 @@ fn build_sample_request(
 ) -> AgentRequest {
     let cost_left = limits.budget.cost.filter(|_| agent.capabilities.cost_limit.is_supported());
     AgentRequest {
-        run: RunId("<run>".to_owned()),
+        run: RunId(NEW_RUN.to_owned()),
         iteration: IterationNumber(1),
         ask: AskNumber(1),
         role,

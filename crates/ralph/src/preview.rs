@@ -27,7 +27,7 @@ use ralph_model::task::TaskList;
 use ralph_model::units::Millis;
 
 use crate::agent_versions::{VersionSource, with_agent_versions};
-use crate::call_preview::NO_RUN;
+use crate::call_preview::{NEW_RUN, NO_RUN};
 use crate::cli_error::CliError;
 use crate::memory_setup;
 use crate::project::Project;
@@ -116,7 +116,7 @@ pub(crate) fn build_first_state(
     let event = Event::RunStarted {
         journal: JOURNAL_VERSION,
         version: String::new(),
-        run: RunId("<run>".to_owned()),
+        run: RunId(NEW_RUN.to_owned()),
         project: project.directory.clone(),
         recipe: Box::new(recipe),
     };

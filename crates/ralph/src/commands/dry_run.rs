@@ -11,7 +11,6 @@ use ralph_io::clock;
 use ralph_io::formats::TaskFile;
 use ralph_io::git::GitVcs;
 use ralph_io::process::Watch;
-use ralph_io::store::RunDir;
 use ralph_model::event::{Purpose, WaitReason};
 use ralph_model::gate::{GateCheck, Severity};
 use ralph_model::ids::{AskNumber, Role, RunId};
@@ -22,7 +21,7 @@ use ralph_model::recipe::{
 use ralph_model::run::PromptSize;
 use ralph_model::task::TaskList;
 
-use crate::call_preview::{CallPreview, NO_RUN};
+use crate::call_preview::CallPreview;
 use crate::cli_error::CliError;
 use crate::preview::{self, PreviewInputs, RunPreview};
 use crate::project::Project;
@@ -41,7 +40,7 @@ pub(crate) fn print_start(
     let until = describe_completion(&recipe, list.as_ref());
     let layout = project.find_layout(loaded)?;
     let state = preview::build_first_state(project, &layout, recipe, list)?;
-    let calls = CallPreview::for_run(project, loaded, RunDir::from_path(NO_RUN), &state.recipe)?;
+    let calls = CallPreview::for_run(project, loaded, &layout, &state)?;
     let mut text = String::from("Dry run: no agent is started and nothing is changed.\n");
     for path in &loaded.files {
         text.push_str(&format!("\nSettings from {}\n", path.display()));
@@ -152,7 +151,7 @@ pub(crate) fn print_resume(
     let mut git = repository.map(|repository| GitVcs::new(repository, files.path()));
     let vcs = git.as_mut().map(|git| -> &mut dyn Vcs { git });
     let (iterations, last) = (state.iterations, state.last_iteration());
-    let calls = CallPreview::for_run(project, loaded, files, &state.recipe)?;
+    let calls = CallPreview::for_run(project, loaded, &layout, &state)?;
     let preview = PreviewInputs::for_project(project, loaded, vcs).preview_next(state)?;
     let Foreseen { before, next, .. } = &preview.foreseen;
     let step = match (before.first(), next) {

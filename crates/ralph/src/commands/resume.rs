@@ -49,7 +49,7 @@ pub(crate) fn main(common: &CommonArgs, args: &ResumeArgs) -> Result<ExitStatus,
     if control::continue_if_paused(common, &layout, &chosen)? {
         return Ok(ExitStatus::Complete);
     }
-    session::resume_run(common, &project, &loaded, &chosen, change, &options)
+    session::resume_run(common, &project, &loaded, &chosen, &change, &options)
 }
 
 /// Returns the named run, or the last one if it can be resumed.

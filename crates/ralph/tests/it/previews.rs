@@ -35,17 +35,30 @@ fn read_dry_run(text: &str) -> ShownCall {
     ShownCall { command: split_words(command), prompt }
 }
 
-/// Returns a call of the last run as it was made, by its place among all calls. The run directory is
-/// named as in a dry run of a new run.
+/// Returns a call of the last run as it was made, by its place among all calls.
 #[track_caller]
 fn read_made_call(sealed: &Sealed, at: usize) -> ShownCall {
     let asked = sealed.find_events("asked").get(at).expect("a call").clone();
-    let directory = sealed.runs().pop().expect("a run").to_string_lossy().into_owned();
     let words = asked["command"].as_array().expect("a command").iter();
-    let words = words.filter_map(Value::as_str).map(|word| word.replace(&directory, "<state>"));
+    let words: Vec<String> = words.filter_map(Value::as_str).map(str::to_owned).collect();
     let prompt = sealed.prompts()[at].clone();
     assert_eq!(asked["prompt_chars"], prompt.chars().count());
-    ShownCall { command: words.collect(), prompt: prompt.lines().map(str::to_owned).collect() }
+    let prompt = prompt.lines().map(str::to_owned).collect();
+    ShownCall { command: without_run(sealed, &words), prompt }
+}
+
+/// Returns a command line with the run named as in a dry run of a new run, and without the session
+/// id, which is made from the id of the run.
+fn without_run(sealed: &Sealed, words: &[String]) -> Vec<String> {
+    let run = sealed.runs().pop().expect("a run");
+    let id = run.file_name().expect("a name").to_string_lossy().into_owned();
+    let directory = run.to_string_lossy().into_owned();
+    let named = |word: &String| word.replace(&directory, "<state>").replace(&id, "<run>");
+    let mut words: Vec<String> = words.iter().map(named).collect();
+    if let Some(at) = words.iter().position(|word| word == "--session-id") {
+        words.remove(at + 1);
+    }
+    words
 }
 
 /// Asserts that a dry run shows the next call of the command, and returns its output.
@@ -54,8 +67,7 @@ fn expect_same(sealed: &Sealed, words: &[&str], at: usize) -> String {
     let shown = sealed.run_ralph(&[words, &["--dry-run"]].concat()).expect_code(0).stdout;
     sealed.run_ralph(words);
     let mut dry = read_dry_run(&shown);
-    let directory = sealed.runs().pop().expect("a run").to_string_lossy().into_owned();
-    dry.command = dry.command.iter().map(|word| word.replace(&directory, "<state>")).collect();
+    dry.command = without_run(sealed, &dry.command);
     let mut made = read_made_call(sealed, at);
     let token = sealed.find_events("asked")[at]["token"].clone();
     // A token is made for each call.
