@@ -19,3 +19,4 @@ pub mod reporting;
 pub mod run_loop;
 pub mod sandbox;
 pub mod tasks;
+pub mod template;

@@ -21,7 +21,6 @@ use ralph_model::refusal::Refusal;
 use ralph_model::run::{IterationMark, RunState};
 use ralph_model::task::TasksFound;
 
-use crate::asking::prompt::PromptError;
 pub use ralph_model::worktree::OBSERVED_FILES;
 use ralph_model::worktree::{CheckedOut, Checkpoint, CommitId, TreeId};
 pub use ralph_model::worktree::{Observation, Survey};
@@ -327,8 +326,15 @@ pub trait Store {
     /// Appends an event to the journal and syncs it. Only then is it a fact.
     fn append_event(&mut self, recorded: &Recorded) -> Result<(), StoreError>;
 
-    /// Reads a prompt file.
-    fn read_prompt(&mut self, path: &Path) -> Result<String, PromptError>;
+    /// Reads a text of the project that a request needs. Returns nothing if it does not
+    /// exist, and an error if it cannot be used.
+    fn read_text(&mut self, text: &ProjectText) -> Result<Option<String>, PromptError>;
+
+    /// Returns the names of the prompt templates that were read with another text than
+    /// before, since this was last called.
+    fn take_changed_templates(&mut self) -> Vec<&'static str> {
+        Vec::new()
+    }
 
     /// Reads the task list. Fails if it is not valid.
     fn read_tasks(&mut self, path: &Path) -> Result<TaskList, TasksError>;
@@ -339,26 +345,6 @@ pub trait Store {
     /// Writes the ordered changes to the task file, and leaves everything else in it
     /// alone.
     fn write_tasks(&mut self, path: &Path, order: &ListOrder<'_>) -> Result<(), StoreError>;
-
-    /// Reads the beginning of a project file, for a prompt. Returns nothing if it does
-    /// not exist or is not text.
-    fn read_file(&mut self, path: &str, chars: usize) -> Option<String>;
-
-    /// Reads a skill of the project by name. Returns nothing if it does not exist, and an
-    /// error if it cannot be used.
-    fn read_skill(&mut self, name: &str) -> Result<Option<String>, PromptError>;
-
-    /// Reads the project's own template of a prompt by name. Returns nothing if there is
-    /// none, and an error if it cannot be used.
-    fn read_prompt_template(&mut self, name: &str) -> Result<Option<String>, PromptError>;
-
-    /// Reads a text file next to the task file. Returns nothing if it does not exist, and
-    /// an error if it cannot be used.
-    fn read_companion_file(
-        &mut self,
-        tasks: &Path,
-        name: &str,
-    ) -> Result<Option<String>, PromptError>;
 
     /// Replaces an existing file next to the task file.
     fn write_companion_file(
@@ -437,6 +423,28 @@ impl ListOrder<'_> {
             [..] => external_edits::diff_lists(from, &self.resulting_list()),
         }
     }
+}
+
+/// A text of the project that a request needs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ProjectText {
+    /// A prompt file of the user's. The request cannot be made without it.
+    PromptFile(PathBuf),
+    /// The project's own template of this name, if it has one.
+    Template(&'static str),
+    /// A file of this name next to the task file.
+    Companion { tasks: PathBuf, name: &'static str },
+    /// The project's own skill of this name.
+    Skill(String),
+    /// The beginning of a project file. Nothing if it is not text.
+    Excerpt { path: String, chars: usize },
+}
+
+/// A text of the project cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct PromptError {
+    pub message: String,
 }
 
 /// The task list could not be read.

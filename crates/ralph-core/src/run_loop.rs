@@ -7,6 +7,7 @@ pub mod choose;
 pub mod control;
 pub mod engine;
 pub mod fold;
+pub mod foresee;
 pub mod giving_up;
 pub mod judge;
 pub(crate) mod landing_plan;

@@ -25,7 +25,7 @@ use crate::ownership::Ownership;
 use crate::review::ReviewPolicy;
 use crate::sandbox::SandboxPolicy;
 use crate::stuck::StuckPolicy;
-use crate::task::{ListForm, ListOwner, TaskList};
+use crate::task::{ListForm, ListOwner, TaskList, TaskStatus};
 use crate::units::Millis;
 
 pub use prompt::{
@@ -368,6 +368,17 @@ impl Retry {
             Self::All => true,
             Self::Only(only) => only == task,
         }
+    }
+
+    /// Resets the failed tasks of a list that are tried again. Returns whether there are any.
+    pub fn reset_failed(&self, list: &mut TaskList) -> bool {
+        let mut is_changed = false;
+        for task in &mut list.tasks {
+            if task.status == TaskStatus::Failed && self.includes(&task.id) {
+                (task.status, task.attempts, is_changed) = (TaskStatus::Pending, 0, true);
+            }
+        }
+        is_changed
     }
 }
 

@@ -13,6 +13,7 @@ pub use crate::agent_call_state::{AgentCallEnd, AgentCallState, PromptSize};
 use crate::agent_output::Usage;
 use crate::context::Calibration;
 use crate::control::Control;
+use crate::fingerprint::Fingerprint;
 use crate::gate::{GateResult, GateStatus};
 use crate::handoff::Handoff;
 use crate::ids::{IterationNumber, TaskId};
@@ -88,6 +89,8 @@ pub struct RunState {
     pub outcome: Option<Outcome>,
     /// The snapshot from that end.
     pub end_snapshot: Option<Box<EndSnapshot>>,
+    /// Fingerprints of the warnings that were given.
+    pub warned: BTreeSet<Fingerprint>,
 }
 
 /// Gate results from before the first agent call.

@@ -11,10 +11,9 @@ use std::panic::{self, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use ralph_core::asking::prompt::PromptError;
 use ralph_core::ports::{
-    Agent, AgentRequest, FailureBranchOrder, GateOrder, Gates, ListOrder, Ports, Store, StoreError,
-    TasksError, View,
+    Agent, AgentRequest, FailureBranchOrder, GateOrder, Gates, ListOrder, Ports, ProjectText,
+    PromptError, Store, StoreError, TasksError, View,
 };
 use ralph_core::run_loop::engine::{Engine, EngineError, RunStart};
 use ralph_core::run_loop::fold::fold_events;
@@ -320,10 +319,25 @@ impl Store for SharedWorld {
         Ok(())
     }
 
-    fn read_prompt(&mut self, path: &Path) -> Result<String, PromptError> {
+    fn read_text(&mut self, text: &ProjectText) -> Result<Option<String>, PromptError> {
         self.count_call();
-        let missing = || PromptError { message: format!("no prompt file `{}`", path.display()) };
-        self.0.borrow().prompt_file.clone().ok_or_else(missing)
+        let world = self.0.borrow();
+        match text {
+            ProjectText::PromptFile(path) => match &world.prompt_file {
+                Some(text) => Ok(Some(text.clone())),
+                None => {
+                    let message = format!("no prompt file `{}`", path.display());
+                    Err(PromptError { message })
+                }
+            },
+            ProjectText::Template(name) => {
+                let template = world.templates.get(*name).cloned();
+                template.transpose().map_err(|message| PromptError { message })
+            }
+            ProjectText::Companion { name, .. } => Ok(world.companion_files.get(*name).cloned()),
+            ProjectText::Skill(name) => Ok((name == "known").then(|| "Know this.".to_owned())),
+            ProjectText::Excerpt { path, .. } => Ok((path == "tree").then(|| world.tree.clone())),
+        }
     }
 
     fn read_tasks(&mut self, path: &Path) -> Result<TaskList, TasksError> {
@@ -346,31 +360,6 @@ impl Store for SharedWorld {
         self.0.borrow_mut().tasks = Some(order.resulting_list());
         self.count_call();
         Ok(())
-    }
-
-    fn read_file(&mut self, path: &str, _chars: usize) -> Option<String> {
-        self.count_call();
-        (path == "tree").then(|| self.0.borrow().tree.clone())
-    }
-
-    fn read_skill(&mut self, name: &str) -> Result<Option<String>, PromptError> {
-        self.count_call();
-        Ok((name == "known").then(|| "Know this.".to_owned()))
-    }
-
-    fn read_prompt_template(&mut self, name: &str) -> Result<Option<String>, PromptError> {
-        self.count_call();
-        let template = self.0.borrow().templates.get(name).cloned();
-        template.transpose().map_err(|message| PromptError { message })
-    }
-
-    fn read_companion_file(
-        &mut self,
-        _tasks: &Path,
-        name: &str,
-    ) -> Result<Option<String>, PromptError> {
-        self.count_call();
-        Ok(self.0.borrow().companion_files.get(name).cloned())
     }
 
     fn write_companion_file(

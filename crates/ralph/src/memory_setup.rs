@@ -3,14 +3,14 @@
 //!
 //! Not here: compacting, which is an iteration of the loop like others.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use ralph_core::memory;
 use ralph_io::atomic_file;
-use ralph_io::store::{ProjectLayout, RunDir, journal, runs};
+use ralph_io::store::{ProjectLayout, journal, runs};
 use ralph_model::agent::AgentChoice;
 use ralph_model::capability::McpServers;
-use ralph_model::ids::{Role, RunId};
+use ralph_model::ids::Role;
 use ralph_model::memory::{Documentation, Memory};
 use ralph_model::outcome::ExitStatus;
 use ralph_model::recipe::Recipe;
@@ -34,37 +34,41 @@ const STARTER: &str = "npx";
 /// How many runs are searched for one that left a memory.
 const MAX_SEARCHED_RUNS: usize = 10;
 
-/// Returns the recipe with MCP servers for the compacting agent, unless the settings name others.
-/// Their files are in the run directory, which agents do not write.
-pub(crate) fn with_servers(
+/// A file that names MCP servers, to be written into the run directory.
+pub(crate) struct ServerFile {
+    path: PathBuf,
+    servers: Map<String, Value>,
+}
+
+/// Returns the recipe with MCP servers for the compacting agent, unless the settings name others,
+/// and the files that name them. Those are in the run directory, which agents do not write.
+pub(crate) fn choose_servers(
     project: &Project,
-    files: &RunDir,
+    run: &Path,
     mut recipe: Recipe,
-) -> Result<Recipe, CliError> {
+) -> Result<(Recipe, Vec<ServerFile>), CliError> {
     let agent = recipe.agent_for(Role::Compact).clone();
-    let plain = files.path().join(SERVERS);
-    let Some(policy) = &mut recipe.memory else { return Ok(recipe) };
-    policy.documentation = find_documentation(project, &agent, files.path());
-    if !uses_own_servers(&agent, files.path()) || agent.capabilities.mcp == McpServers::None {
-        return Ok(recipe);
+    let Some(policy) = &mut recipe.memory else { return Ok((recipe, Vec::new())) };
+    policy.documentation = find_documentation(project, &agent, run);
+    if !uses_own_servers(&agent, run) || agent.capabilities.mcp == McpServers::None {
+        return Ok((recipe, Vec::new()));
     }
-    let own = build_own_server(&project.directory)?;
-    write_servers(&plain, [("memory", own.clone())])?;
+    let own = ("memory".to_owned(), build_own_server(&project.directory)?);
+    let plain = run.join(SERVERS);
+    let mut files =
+        vec![ServerFile { path: plain.clone(), servers: [own.clone()].into_iter().collect() }];
     if let Documentation::Servers(file) = &policy.documentation {
         let context7 = json!({"command": STARTER, "args": ["-y", "@upstash/context7-mcp"]});
-        write_servers(file, [("memory", own), ("context7", context7)])?;
+        let servers = [own, ("context7".to_owned(), context7)].into_iter().collect();
+        files.push(ServerFile { path: file.clone(), servers });
     }
     let compacting = recipe.agents.entry(Role::Compact).or_insert(agent);
     compacting.mcp_config = Some(plain);
-    Ok(recipe)
+    Ok((recipe, files))
 }
 
 /// Returns which documentation server the compacting agent has, for files in this run directory.
-pub(crate) fn find_documentation(
-    project: &Project,
-    agent: &AgentChoice,
-    files: &Path,
-) -> Documentation {
+fn find_documentation(project: &Project, agent: &AgentChoice, files: &Path) -> Documentation {
     if !uses_own_servers(agent, files) {
         return Documentation::Unknown;
     }
@@ -92,28 +96,30 @@ fn build_own_server(project: &Path) -> Result<Value, CliError> {
     Ok(json!({"command": exe.to_string_lossy(), "args": args}))
 }
 
-fn write_servers<const N: usize>(path: &Path, servers: [(&str, Value); N]) -> Result<(), CliError> {
-    let servers: Map<String, Value> =
-        servers.into_iter().map(|(name, server)| (name.to_owned(), server)).collect();
-    let text = format!("{:#}\n", json!({"mcpServers": servers}));
-    atomic_file::replace_file(path, text.as_bytes()).map_err(|error| {
-        let message = format!("cannot write `{}`: {error}", path.display());
-        CliError::new(ExitStatus::Incomplete, message)
-    })
+/// Writes the files that name MCP servers.
+pub(crate) fn write_server_files(files: &[ServerFile]) -> Result<(), CliError> {
+    for ServerFile { path, servers } in files {
+        let text = format!("{:#}\n", json!({"mcpServers": servers}));
+        atomic_file::replace_file(path, text.as_bytes()).map_err(|error| {
+            let message = format!("cannot write `{}`: {error}", path.display());
+            CliError::new(ExitStatus::Incomplete, message)
+        })?;
+    }
+    Ok(())
 }
 
-/// Returns the recipe with the memory that the last run on the same list left.
-pub(crate) fn with_memory(layout: &ProjectLayout, run: &RunId, mut recipe: Recipe) -> Recipe {
+/// Returns the recipe with the memory that the last run on the same list left. Must be called
+/// before the run is created.
+pub(crate) fn with_memory(layout: &ProjectLayout, mut recipe: Recipe) -> Recipe {
     let Some(file) = recipe.task_work().map(|work| work.file.clone()) else { return recipe };
     if let Some(policy) = &mut recipe.memory {
-        policy.known = find_previous_memory(layout, run, &file).map(Box::new);
+        policy.known = find_previous_memory(layout, &file).map(Box::new);
     }
     recipe
 }
 
-fn find_previous_memory(layout: &ProjectLayout, run: &RunId, file: &Path) -> Option<Memory> {
-    let before = runs::list_runs(layout.state()).into_iter().filter(|known| known.id != *run);
-    before.take(MAX_SEARCHED_RUNS).find_map(|known| {
+fn find_previous_memory(layout: &ProjectLayout, file: &Path) -> Option<Memory> {
+    runs::list_runs(layout.state()).into_iter().take(MAX_SEARCHED_RUNS).find_map(|known| {
         let state = journal::fold_journal(&layout.run_dir(&known.id).journal_path()).ok()?;
         let is_same = state.recipe.task_work().is_some_and(|work| work.file == file);
         is_same

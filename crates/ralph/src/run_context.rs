@@ -413,14 +413,6 @@ impl RunContext {
         Ok(remarks_found)
     }
 
-    /// Moves away the lock files of a git process that was killed with the run, and reports them.
-    /// Fails if the user moved the history since.
-    pub(crate) fn unlock_repository(&self, state: &RunState) -> Result<Vec<String>, CliError> {
-        let Some(repository) = &self.repository else { return Ok(Vec::new()) };
-        self.check_history_unmoved(state)?;
-        Ok(crash_recovery::remove_stale_locks(repository, &self.layout.run_dir(&state.run)))
-    }
-
     /// Fails if the user moved the history since, for a run that could not record where it ended.
     pub(crate) fn check_history_unmoved(&self, state: &RunState) -> Result<(), CliError> {
         let is_noted = state.end_snapshot.as_ref().is_some_and(|left| left.repository.is_some());

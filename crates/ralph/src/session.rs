@@ -1,8 +1,13 @@
 //! Starts or resumes a run and connects its parts; nothing else does.
 //!
+//! Both take the same stages: [`OpenedRun`] holds the lock and knows the recipe, the [`PREFLIGHT`]
+//! checks pass, [`IsolatedRun`] has a directory and a sandbox, and the engine runs. What differs is in
+//! [`RunOrigin`].
+//!
 //! Not here: any decision. The engine makes those; this module gives it its ports and turns its
 //! outcome into an exit code.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use ralph_core::ports::{Ports, Ui, Vcs};
@@ -10,16 +15,17 @@ use ralph_core::run_loop::engine::{Engine, EngineError, RunStart};
 use ralph_io::agent_runner::AgentRunner;
 use ralph_io::clock;
 use ralph_io::control::Inbox;
+use ralph_io::environment::Variables;
 use ralph_io::gates::CommandGates;
 use ralph_io::git::NoRepository;
 use ralph_io::mask::Masker;
 use ralph_io::process::{self, RUN_ID_VARIABLE, Warden};
 use ralph_io::run_clock::RunClock;
-use ralph_io::sandbox::{BackendConfig, ChosenBackend, ProgramSource};
+use ralph_io::sandbox::{self, ProgramSource};
 use ralph_io::sleep_inhibitor::SleepInhibitor;
 use ralph_io::store::active::{self, ACTIVE_VARIABLE, WINDOW_VARIABLE};
 use ralph_io::store::draft::RunDraft;
-use ralph_io::store::{Journal, RunStore, journal, run_id};
+use ralph_io::store::{Journal, ProjectLayout, RunStore, journal, run_id};
 use ralph_model::hook_state::HookState;
 use ralph_model::ids::RunId;
 use ralph_model::outcome::{ExitStatus, Outcome};
@@ -36,8 +42,8 @@ use crate::isolation::{self, RunIsolation, SandboxContext};
 use crate::project::{Project, find_own_executable};
 use crate::run_context::{DirtyPlan, FormerAttempt, RunContext};
 use crate::settings::LoadedSettings;
-use crate::subscribers::{self, RunSubscribers};
-use crate::{guard_self_test, memory_setup, plugin, secrets};
+use crate::subscribers::{RunSubscribers, SubscriberSettings};
+use crate::{crash_recovery, guard_self_test, memory_setup, plugin, secrets};
 
 /// The version of this binary.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -53,6 +59,51 @@ pub(crate) struct StartOptions {
     pub(crate) former_attempt: Option<FormerAttempt>,
 }
 
+/// What the user asked for.
+#[derive(Clone, Copy)]
+struct Invocation<'a> {
+    common: &'a CommonArgs,
+    project: &'a Project,
+    loaded: &'a LoadedSettings,
+    options: &'a StartOptions,
+}
+
+/// The run that the user asked for.
+enum RunRequest<'a> {
+    New(Recipe),
+    Resume { run: &'a RunId, change: &'a RecipeChange<'a> },
+}
+
+/// Returns the changed recipe of a run that is resumed, if the user changes it.
+type RecipeChange<'a> = dyn Fn(&Recipe) -> Result<Option<Recipe>, CliError> + 'a;
+
+/// Where a run comes from. Its stages are the same for a new run and a resumed one.
+enum RunOrigin {
+    New,
+    Resumed(Box<RunState>),
+}
+
+/// A run that holds the lock of the work tree, with the recipe that it is to follow.
+struct OpenedRun<'a> {
+    invocation: Invocation<'a>,
+    plan: SubscriberSettings,
+    context: RunContext,
+    origin: RunOrigin,
+    /// The journal of a resumed run; a new run has none yet.
+    journal: Option<Journal>,
+    recipe: Recipe,
+    warnings: Vec<String>,
+}
+
+/// A run with its own directory and sandbox.
+struct IsolatedRun<'a> {
+    options: &'a StartOptions,
+    context: RunContext,
+    origin: RunOrigin,
+    setup: RunSetup,
+    warnings: Vec<String>,
+}
+
 /// Starts a run and drives it to its end.
 pub(crate) fn start_run(
     common: &CommonArgs,
@@ -61,147 +112,278 @@ pub(crate) fn start_run(
     recipe: Recipe,
     options: &StartOptions,
 ) -> Result<ExitStatus, CliError> {
-    let is_open = isolation::may_be_elsewhere(&recipe.sandbox, &project.env);
-    if !is_open {
-        project.check_agents_exist(&recipe)?;
-        project.check_gates_exist(&recipe)?;
-    }
-    let plan = subscribers::SubscriberSettings::from_settings(&project.env, loaded)?;
-    let mut context = RunContext::open(common, project, loaded)?;
-    context.check_repository_exists(&recipe)?;
-    context.register_task_file(&recipe);
-    context.check_no_git_operation_for(&recipe)?;
-    context.check_can_commit(&recipe)?;
-    let still_aside = context.restore_orphaned_set_aside()?;
-    context.check_tree_is_clean(&recipe, options.dirty)?;
-    let chosen = {
-        let site = build_sandbox_context(&context, project, loaded, context.layout.state())?;
-        let chosen = isolation::choose_recipe_backend(&site, &recipe)?;
-        match isolation::find_program_location(&chosen) {
-            ProgramSource::Machine if is_open => {
-                project.check_agents_exist(&recipe)?;
-                project.check_gates_exist(&recipe)?;
-            }
-            ProgramSource::Machine => {}
-            ProgramSource::Image => {
-                let mut programs = Project::list_programs_needed_by(&recipe);
-                programs.extend(site.repository.map(|_| "git"));
-                isolation::check_image_programs(&site, &recipe, &chosen, &programs)?;
-            }
-        }
-        chosen
-    };
-    let ground = isolation::find_program_location(&chosen);
-    let recipe = with_agent_versions(project, recipe, choose_version_source(ground, &context));
-    guard_self_test::run(&context, &recipe)?;
-    let (run, files) =
-        run_id::create_run(&context.layout, clock::now()).map_err(CliError::from_input_error)?;
-    let journal = Journal::create(&files.journal_path()).map_err(CliError::from_input_error)?;
-    let recipe = memory_setup::with_memory(&context.layout, &run, recipe);
-    let mut recipe = memory_setup::with_servers(project, &files, recipe)?;
-    // A run that cannot be isolated has not begun: its files are removed.
-    let isolation = build_isolation(&context, project, loaded, &run, &recipe, chosen)
-        .inspect_err(|_| drop(std::fs::remove_dir_all(files.path())))?;
-    context.set_aside(&run, options.dirty)?;
-    context.handle_failure_branch(&run, options.former_attempt.as_ref())?;
-    context.begin_draft(&run, &recipe)?;
-    // A resumed run must not be isolated less.
-    recipe.sandbox.backend = RequestedBackend::This(isolation.backend);
-    let mut warnings = context.collect_warnings(loaded, &recipe);
-    warnings.extend(isolation.warnings.clone());
-    warnings.extend(still_aside);
-    let setup = RunSetup {
-        run: run.clone(),
-        journal,
-        before: Millis::ZERO,
-        draft: context.find_draft(&run, &recipe),
-        recipe: recipe.clone(),
-        isolation,
-        masker: secrets::build_masker(&context.env, &recipe),
-        incomplete: options.incomplete,
-        plan,
-    };
-    let project = project.directory.clone();
-    let start = RunStart { run, project, recipe, version: VERSION.to_owned() };
-    drive_run(&context, setup, |ports, subscribers| {
-        run_to_completion(Engine::start_run(ports, start)?, warnings, subscribers)
-    })
+    let invocation = Invocation { common, project, loaded, options };
+    OpenedRun::open(invocation, RunRequest::New(recipe))?.drive_to_end()
 }
 
-/// Resumes a run.
+/// Resumes a run and drives it to its end.
 pub(crate) fn resume_run(
     common: &CommonArgs,
     project: &Project,
     loaded: &LoadedSettings,
     run: &RunId,
-    change: impl FnOnce(&Recipe) -> Result<Option<Recipe>, CliError>,
+    change: &RecipeChange<'_>,
     options: &StartOptions,
 ) -> Result<ExitStatus, CliError> {
-    let plan = subscribers::SubscriberSettings::from_settings(&project.env, loaded)?;
-    let mut context = RunContext::open(common, project, loaded)?;
-    let path = context.layout.run_dir(run).journal_path();
-    // The journal is opened before it is read: opening drops a torn last line.
-    let journal = Journal::open_for_append(&path).map_err(CliError::from_input_error)?;
-    let mut state = journal::fold_journal(&path).map_err(CliError::from_input_error)?;
-    secrets::restore_secrets(&mut state.recipe, &loaded.settings, &context.env)?;
-    // A commit hook may have refused the message, so the user may have changed it.
-    state.recipe.landing.commit_message.clone_from(&loaded.settings.commit_message);
-    check_belongs_here(&state, project)?;
-    let changed = change(&state.recipe)?;
-    let wanted = changed.as_ref().unwrap_or(&state.recipe);
-    let chosen = {
-        let site = build_sandbox_context(&context, project, loaded, context.layout.state())?;
-        isolation::choose_recipe_backend(&site, wanted)?
-    };
-    let ground = isolation::find_program_location(&chosen);
-    // In an image, the first call reports what is missing inside.
-    if ground == ProgramSource::Machine {
-        project.check_agents_exist(wanted)?;
+    let invocation = Invocation { common, project, loaded, options };
+    OpenedRun::open(invocation, RunRequest::Resume { run, change })?.drive_to_end()
+}
+
+/// A check before a run. When it fails, nothing was paid for and no work was changed.
+struct PreflightCheck {
+    applies: AppliesTo,
+    check: fn(&OpenedRun<'_>) -> Result<(), CliError>,
+}
+
+/// The runs that a check is for.
+enum AppliesTo {
+    Both,
+    New,
+    Resumed,
+}
+
+/// The checks, in their order.
+const PREFLIGHT: [PreflightCheck; 5] = [
+    PreflightCheck { applies: AppliesTo::Both, check: check_repository_exists },
+    PreflightCheck { applies: AppliesTo::New, check: check_no_git_operation },
+    PreflightCheck { applies: AppliesTo::Both, check: check_can_commit },
+    PreflightCheck { applies: AppliesTo::Resumed, check: check_history_unmoved },
+    PreflightCheck { applies: AppliesTo::Both, check: check_tree_is_clean },
+];
+
+fn check_repository_exists(run: &OpenedRun<'_>) -> Result<(), CliError> {
+    run.context.check_repository_exists(&run.recipe)
+}
+
+fn check_no_git_operation(run: &OpenedRun<'_>) -> Result<(), CliError> {
+    run.context.check_no_git_operation_for(&run.recipe)
+}
+
+fn check_can_commit(run: &OpenedRun<'_>) -> Result<(), CliError> {
+    run.context.check_can_commit(&run.recipe)
+}
+
+fn check_history_unmoved(run: &OpenedRun<'_>) -> Result<(), CliError> {
+    match &run.origin {
+        RunOrigin::New => Ok(()),
+        RunOrigin::Resumed(state) => run.context.check_history_unmoved(state),
     }
-    // The agents may have been updated since.
-    let with_versions =
-        with_agent_versions(project, wanted.clone(), choose_version_source(ground, &context));
-    let updated = memory_setup::with_servers(project, &context.layout.run_dir(run), with_versions)?;
-    let changed = (updated != state.recipe).then_some(updated);
-    let recipe = changed.as_ref().unwrap_or(&state.recipe);
-    let mut isolation = build_isolation(&context, project, loaded, run, recipe, chosen)?;
-    isolation.remove_leftovers(&context.watch);
-    guard_self_test::run(&context, recipe)?;
-    context.check_repository_exists(recipe)?;
-    context.check_can_commit(recipe)?;
-    context.register_task_file(recipe);
-    // Uncommitted work belongs to the run, between two attempts as well.
-    if state.current.is_none() && state.base.is_none() {
-        context.check_tree_is_clean(recipe, options.dirty)?;
-        context.set_aside(run, options.dirty)?;
+}
+
+fn check_tree_is_clean(run: &OpenedRun<'_>) -> Result<(), CliError> {
+    if run.origin.has_own_work() {
+        return Ok(());
     }
-    context.restore_draft(run, recipe)?;
-    // The warden has most likely done this already, when the run was killed.
-    process::sweep_run(&run.0);
-    let mut warnings = match &state.outcome {
-        Some(_) => {
-            context.check_history_unmoved(&state)?;
-            Vec::new()
+    run.context.check_tree_is_clean(&run.recipe, run.invocation.options.dirty)
+}
+
+impl<'a> OpenedRun<'a> {
+    /// Takes the lock of the work tree and reads the run.
+    fn open(invocation: Invocation<'a>, request: RunRequest<'_>) -> Result<Self, CliError> {
+        let Invocation { common, project, loaded, .. } = invocation;
+        // Before anything is written.
+        if let RunRequest::New(recipe) = &request
+            && !isolation::may_be_elsewhere(&recipe.sandbox, &project.env)
+        {
+            check_programs_exist(project, recipe, &RunOrigin::New)?;
         }
-        None => context.unlock_repository(&state)?,
-    };
-    warnings.extend(isolation.warnings.clone());
-    let setup = RunSetup {
-        run: run.clone(),
-        journal,
-        before: state.ran,
-        draft: context.find_draft(run, recipe),
-        recipe: recipe.clone(),
-        isolation,
-        masker: secrets::build_masker(&context.env, recipe),
-        incomplete: options.incomplete,
-        plan,
-    };
-    drive_run(&context, setup, |ports, subscribers| {
-        subscribers.replay_past_events(&path);
-        let engine = Engine::resume_run(ports, state, VERSION.to_owned(), changed)?;
-        run_to_completion(engine, warnings, subscribers)
-    })
+        let plan = SubscriberSettings::from_settings(&project.env, loaded)?;
+        let mut context = RunContext::open(common, project, loaded)?;
+        let (origin, journal, recipe) = match request {
+            RunRequest::New(recipe) => (RunOrigin::New, None, recipe),
+            RunRequest::Resume { run, change } => {
+                // The journal is opened before it is read: opening drops a torn last line.
+                let path = context.layout.run_dir(run).journal_path();
+                let journal =
+                    Journal::open_for_append(&path).map_err(CliError::from_input_error)?;
+                let state = read_stopped_run(project, loaded, &context.layout, run)?;
+                let recipe = change(&state.recipe)?.unwrap_or_else(|| state.recipe.clone());
+                (RunOrigin::Resumed(Box::new(state)), Some(journal), recipe)
+            }
+        };
+        context.register_task_file(&recipe);
+        let warnings = match &origin {
+            RunOrigin::New => context.restore_orphaned_set_aside()?,
+            RunOrigin::Resumed(state) => remove_remains(&context, state),
+        };
+        Ok(Self { invocation, plan, context, origin, journal, recipe, warnings })
+    }
+
+    /// Takes the run through the other stages.
+    fn drive_to_end(self) -> Result<ExitStatus, CliError> {
+        self.run_checks()?;
+        let isolated = self.isolate()?;
+        isolated.prepare_tree()?;
+        isolated.drive()
+    }
+
+    fn run_checks(&self) -> Result<(), CliError> {
+        for PreflightCheck { applies, check } in PREFLIGHT {
+            match (applies, &self.origin) {
+                (AppliesTo::New, RunOrigin::Resumed(_)) | (AppliesTo::Resumed, RunOrigin::New) => {}
+                (AppliesTo::Both | AppliesTo::New | AppliesTo::Resumed, _) => check(self)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Chooses the sandbox, and completes the recipe with what depends on it.
+    fn isolate(self) -> Result<IsolatedRun<'a>, CliError> {
+        let Self { invocation, plan, context, origin, journal, recipe, mut warnings } = self;
+        let Invocation { project, loaded, options, .. } = invocation;
+        let site = build_sandbox_context(&context, project, loaded, context.layout.state())?;
+        let chosen = isolation::choose_recipe_backend(&site, &recipe)?;
+        let location = isolation::find_program_location(&chosen);
+        match (location, &origin) {
+            (ProgramSource::Machine, _) => check_programs_exist(project, &recipe, &origin)?,
+            (ProgramSource::Image, RunOrigin::New) => {
+                let mut programs = Project::list_programs_needed_by(&recipe);
+                programs.extend(site.repository.map(|_| "git"));
+                isolation::check_image_programs(&site, &recipe, &chosen, &programs)?;
+            }
+            // The first call reports what is missing inside.
+            (ProgramSource::Image, RunOrigin::Resumed(_)) => {}
+        }
+        // Only programs on this machine can be started; they may have been updated since.
+        let versions = match location {
+            ProgramSource::Machine => VersionSource::Programs(&context.watch),
+            ProgramSource::Image => VersionSource::Unknown,
+        };
+        let recipe = with_agent_versions(project, recipe, versions);
+        guard_self_test::run(&context, &recipe)?;
+        let (run, journal, recipe) = match (&origin, journal) {
+            (RunOrigin::Resumed(state), Some(journal)) => (state.run.clone(), journal, recipe),
+            (_, _) => {
+                let recipe = memory_setup::with_memory(&context.layout, recipe);
+                let (run, journal) = create_run(&context.layout)?;
+                (run, journal, recipe)
+            }
+        };
+        let files = context.layout.run_dir(&run);
+        let (mut recipe, servers) = memory_setup::choose_servers(project, files.path(), recipe)?;
+        memory_setup::write_server_files(&servers)?;
+        let site = build_sandbox_context(&context, project, loaded, files.path())?;
+        let mut isolation = RunIsolation::for_run(&site, &recipe, chosen).inspect_err(|_| {
+            // A run that cannot be isolated has not begun.
+            if matches!(origin, RunOrigin::New) {
+                drop(std::fs::remove_dir_all(files.path()));
+            }
+        })?;
+        match &origin {
+            RunOrigin::New => {
+                // A resumed run must not be isolated less.
+                recipe.sandbox.backend = RequestedBackend::This(isolation.backend);
+                warnings.splice(0..0, context.collect_warnings(loaded, &recipe));
+            }
+            RunOrigin::Resumed(_) => isolation.remove_leftovers(&context.watch),
+        }
+        warnings.extend(isolation.warnings.clone());
+        let setup = RunSetup {
+            draft: context.find_draft(&run, &recipe),
+            masker: secrets::build_masker(&context.env, &recipe),
+            incomplete: options.incomplete,
+            run,
+            journal,
+            recipe,
+            isolation,
+            plan,
+        };
+        Ok(IsolatedRun { options, context, origin, setup, warnings })
+    }
+}
+
+impl IsolatedRun<'_> {
+    /// Prepares the work tree: the user's uncommitted work, and what earlier attempts left.
+    fn prepare_tree(&self) -> Result<(), CliError> {
+        let Self { options, context, origin, setup, .. } = self;
+        let RunSetup { run, recipe, .. } = setup;
+        if !origin.has_own_work() {
+            context.set_aside(run, options.dirty)?;
+        }
+        match origin {
+            RunOrigin::New => {
+                context.handle_failure_branch(run, options.former_attempt.as_ref())?;
+                context.begin_draft(run, recipe)
+            }
+            RunOrigin::Resumed(_) => context.restore_draft(run, recipe),
+        }
+    }
+
+    /// Runs the engine.
+    fn drive(self) -> Result<ExitStatus, CliError> {
+        let Self { context, origin, setup, warnings, .. } = self;
+        let (run, recipe, version) = (setup.run.clone(), setup.recipe.clone(), VERSION.to_owned());
+        let project = context.layout.project().to_owned();
+        let journal = context.layout.run_dir(&run).journal_path();
+        let before = origin.ran();
+        drive_run(&context, setup, before, |ports, subscribers| {
+            let engine = match origin {
+                RunOrigin::New => {
+                    Engine::start_run(ports, RunStart { run, project, recipe, version })?
+                }
+                RunOrigin::Resumed(state) => {
+                    subscribers.replay_past_events(&journal);
+                    let changed = (recipe != state.recipe).then_some(recipe);
+                    Engine::resume_run(ports, *state, version, changed)?
+                }
+            };
+            run_to_completion(engine, warnings, subscribers)
+        })
+    }
+}
+
+impl RunOrigin {
+    /// Returns whether uncommitted work belongs to the run, between two attempts as well.
+    fn has_own_work(&self) -> bool {
+        match self {
+            Self::New => false,
+            Self::Resumed(state) => state.current.is_some() || state.base.is_some(),
+        }
+    }
+
+    /// Returns the running time so far.
+    fn ran(&self) -> Millis {
+        match self {
+            Self::New => Millis::ZERO,
+            Self::Resumed(state) => state.ran,
+        }
+    }
+}
+
+/// Fails if a program that the run needs on this machine is missing. The gates of a resumed run
+/// cannot be changed any more, so it is not stopped by them.
+fn check_programs_exist(
+    project: &Project,
+    recipe: &Recipe,
+    origin: &RunOrigin,
+) -> Result<(), CliError> {
+    project.check_agents_exist(recipe)?;
+    match origin {
+        RunOrigin::New => project.check_gates_exist(recipe),
+        RunOrigin::Resumed(_) => Ok(()),
+    }
+}
+
+/// Creates the directory and the journal of a new run.
+fn create_run(layout: &ProjectLayout) -> Result<(RunId, Journal), CliError> {
+    let (run, files) =
+        run_id::create_run(layout, clock::now()).map_err(CliError::from_input_error)?;
+    let journal = Journal::create(&files.journal_path()).map_err(CliError::from_input_error)?;
+    Ok((run, journal))
+}
+
+/// Removes what the processes of a killed run left: themselves, forbidden files and locks of git.
+/// Returns what to report.
+fn remove_remains(context: &RunContext, state: &RunState) -> Vec<String> {
+    // The warden has most likely done this already, when the run was killed.
+    process::sweep_run(&state.run.0);
+    let (files, layout) = (context.layout.run_dir(&state.run), &context.layout);
+    let removed = sandbox::remove_appeared(files.path(), layout.state(), layout.project());
+    let mut remarks: Vec<String> = removed.iter().map(ToString::to_string).collect();
+    if let (None, Some(repository)) = (&state.outcome, context.repository()) {
+        remarks.extend(crash_recovery::remove_stale_locks(repository, &files));
+    }
+    remarks
 }
 
 /// Restores what a run that was killed after its end had set aside. Errors are ignored: the next
@@ -231,31 +413,6 @@ fn run_to_completion(
     Ok(outcome)
 }
 
-/// Builds the sandbox of a run.
-fn build_isolation(
-    context: &RunContext,
-    project: &Project,
-    loaded: &LoadedSettings,
-    run: &RunId,
-    recipe: &Recipe,
-    chosen: ChosenBackend<BackendConfig>,
-) -> Result<RunIsolation, CliError> {
-    let files = context.layout.run_dir(run);
-    RunIsolation::for_run(
-        &build_sandbox_context(context, project, loaded, files.path())?,
-        recipe,
-        chosen,
-    )
-}
-
-/// Returns how to find agent versions: only programs on this machine can be started.
-fn choose_version_source(ground: ProgramSource, context: &RunContext) -> VersionSource<'_> {
-    match ground {
-        ProgramSource::Machine => VersionSource::Programs(&context.watch),
-        ProgramSource::Image => VersionSource::Unknown,
-    }
-}
-
 fn build_sandbox_context<'a>(
     context: &'a RunContext,
     project: &'a Project,
@@ -273,6 +430,22 @@ fn build_sandbox_context<'a>(
     })
 }
 
+/// Reads the state of a run that is to be resumed, with the secrets of its agents.
+pub(crate) fn read_stopped_run(
+    project: &Project,
+    loaded: &LoadedSettings,
+    layout: &ProjectLayout,
+    run: &RunId,
+) -> Result<RunState, CliError> {
+    let path = layout.run_dir(run).journal_path();
+    let mut state = journal::fold_journal(&path).map_err(CliError::from_input_error)?;
+    secrets::restore_secrets(&mut state.recipe, &loaded.settings, &project.env)?;
+    // A commit hook may have refused the message, so the user may have changed it.
+    state.recipe.landing.commit_message.clone_from(&loaded.settings.commit_message);
+    check_belongs_here(&state, project)?;
+    Ok(state)
+}
+
 /// Fails if the run belongs to another directory of the same work tree. A run whose directory no
 /// longer exists was moved here.
 fn check_belongs_here(state: &RunState, project: &Project) -> Result<(), CliError> {
@@ -288,19 +461,19 @@ fn check_belongs_here(state: &RunState, project: &Project) -> Result<(), CliErro
 struct RunSetup {
     run: RunId,
     journal: Journal,
-    before: Millis,
     draft: Option<RunDraft>,
     recipe: Recipe,
     isolation: RunIsolation,
     masker: Masker,
     incomplete: ExitStatus,
-    plan: subscribers::SubscriberSettings,
+    plan: SubscriberSettings,
 }
 
 /// Runs the engine, with everything around it that must not outlive the run.
 fn drive_run(
     context: &RunContext,
     mut setup: RunSetup,
+    before: Millis,
     engine: impl FnOnce(Ports<'_>, &RunSubscribers) -> Result<Outcome, EngineError>,
 ) -> Result<ExitStatus, CliError> {
     let self_exe = find_own_executable()?;
@@ -315,7 +488,7 @@ fn drive_run(
     // For users and hooks; the lock is authoritative.
     let _ = active::write_active(&context.layout.active_path(), &first);
     let (incomplete, draft) = (setup.incomplete, setup.draft.take());
-    let outcome = connect_ports(context, setup, self_exe, engine);
+    let outcome = connect_ports(context, setup, before, self_exe, engine);
     drop(awake);
     let _ = active::remove_active(&context.layout.active_path());
     warden.release();
@@ -326,25 +499,36 @@ fn drive_run(
     Ok(if status == ExitStatus::Incomplete { incomplete } else { status })
 }
 
+/// Returns the environment of the children of a run.
+pub(crate) fn build_child_env(env: &Variables, run: &RunId) -> Variables {
+    let ours = [RUN_ID_VARIABLE, ACTIVE_VARIABLE, WINDOW_VARIABLE];
+    let is_ours = |name: &OsString| ours.iter().any(|ours| name == ours);
+    let others = env.iter().filter(|(name, _)| !is_ours(name)).cloned();
+    others.chain([(RUN_ID_VARIABLE.into(), run.0.clone().into())]).collect()
+}
+
+/// Returns the environment of an agent: the hooks in it find the run by what gates do not get.
+pub(crate) fn build_agent_env(
+    mut env: Variables,
+    layout: &ProjectLayout,
+    window: Option<u64>,
+) -> Variables {
+    env.push((ACTIVE_VARIABLE.into(), layout.active_path().into()));
+    env.extend(window.map(|window| (WINDOW_VARIABLE.into(), window.to_string().into())));
+    env
+}
+
 /// Builds the ports and runs the engine with them.
 fn connect_ports(
     context: &RunContext,
     setup: RunSetup,
+    before: Millis,
     self_exe: PathBuf,
     engine: impl FnOnce(Ports<'_>, &RunSubscribers) -> Result<Outcome, EngineError>,
 ) -> Result<Outcome, CliError> {
-    let RunSetup { run, journal, before, recipe, isolation, masker, draft: _, incomplete, plan } =
-        setup;
-    let mut env = context.env.clone();
-    let ours = [RUN_ID_VARIABLE, ACTIVE_VARIABLE, WINDOW_VARIABLE];
-    env.retain(|(name, _)| !ours.iter().any(|ours| name == ours));
-    env.push((RUN_ID_VARIABLE.into(), run.0.clone().into()));
-    // The hooks in an agent find the run by these; gates do not get them.
-    let mut agent_env = env.clone();
-    agent_env.push((ACTIVE_VARIABLE.into(), context.layout.active_path().into()));
-    agent_env.extend(
-        context.context_window.map(|window| (WINDOW_VARIABLE.into(), window.to_string().into())),
-    );
+    let RunSetup { run, journal, recipe, isolation, masker, draft: _, incomplete, plan } = setup;
+    let env = build_child_env(&context.env, &run);
+    let agent_env = build_agent_env(env.clone(), &context.layout, context.context_window);
     let project = context.layout.project();
     let watch = &context.watch;
     let mut agent = AgentRunner {

@@ -120,13 +120,6 @@ fn format_count_line(iteration: IterationNumber, limit: u32) -> String {
     format!("Iteration {iteration} of {limit}, {remaining} remaining.")
 }
 
-/// A prompt file could not be read.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{message}")]
-pub struct PromptError {
-    pub message: String,
-}
-
 #[cfg(test)]
 mod tests {
     use ralph_model::gate::{Gate, GateKind};

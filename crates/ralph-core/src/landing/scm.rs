@@ -3,7 +3,7 @@
 use ralph_model::ids::{IterationNumber, Role};
 
 use crate::answers::completion;
-use crate::asking::template;
+use crate::template;
 
 /// The question for a commit message, word for word.
 pub const MESSAGE_PROMPT: &str = "Provide a short imperative commit message for the changes. \

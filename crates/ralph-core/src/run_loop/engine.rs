@@ -3,17 +3,16 @@
 //! One short function over six ports: read the clock, choose the next step, do it, and
 //! record the result. All decisions are pure functions elsewhere in this crate; all side
 //! effects are behind a port. Longer steps live in the submodules: agent calls, gate
-//! checks, compaction, the task file, control requests, prompt inputs, the plan file, and
+//! checks, the task file, control requests, the progress log, the plan file, and
 //! the comparison of the work tree with what the gates checked.
 
 mod agent_calls;
 mod checking;
-mod compaction;
 mod control_requests;
 mod judging;
 mod observing;
 mod plan_file;
-mod prompt_inputs;
+mod progress_log;
 mod recheck;
 mod refusals;
 mod resume_guard;
@@ -32,7 +31,8 @@ use ralph_model::worktree::{CheckedOut, Checkpoint, Landed, TreeId};
 use recheck::Recheck;
 
 use crate::asking::capability;
-use crate::asking::prompt::PromptError;
+use crate::asking::request::CallOrder;
+use crate::ports::PromptError;
 use crate::ports::{
     Activity, CommitOrder, CommitResult, Moment, Ports, ScmResult, StoreError, TasksError,
     VcsError, View,
@@ -44,7 +44,6 @@ use crate::run_loop::fold::{FoldError, apply_event, start_state};
 pub struct Engine<'a> {
     state: RunState,
     ports: Ports<'a>,
-    prompt_warnings: prompt_inputs::PromptWarnings,
 }
 
 /// Parameters of a new run.
@@ -165,7 +164,7 @@ impl<'a> Engine<'a> {
     }
 
     fn new(state: RunState, ports: Ports<'a>) -> Self {
-        Self { state, ports, prompt_warnings: prompt_inputs::PromptWarnings::default() }
+        Self { state, ports }
     }
 
     /// Warns about settings that an agent does not support.
@@ -249,7 +248,9 @@ impl<'a> Engine<'a> {
                 self.record_event(Event::Checkpointed { checkpoint })?;
             }
             Step::Recover { ask, purpose } => self.recover_call(ask, purpose, moment)?,
-            Step::Ask { ask, purpose, size } => self.call_agent(ask, purpose, size, moment)?,
+            Step::Ask { ask, purpose, size } => {
+                self.call_agent(CallOrder { ask, purpose, size }, moment)?
+            }
             Step::Wait { until, reason } => self.wait_until(until, reason)?,
             Step::RecordPlanState => self.record_plan_state()?,
             Step::Observe => {

@@ -15,6 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use ralph_model::context::Calibration;
 use ralph_model::control::{Control, Pause};
 use ralph_model::event::{Event, REMOVED_NAME, Recorded, WaitReason};
+use ralph_model::fingerprint::Fingerprint;
 use ralph_model::gate::{GateResult, GateStatus};
 use ralph_model::ids::Role;
 use ralph_model::memory::SinceCompaction;
@@ -26,6 +27,9 @@ use ralph_model::worktree::TreeId;
 use crate::run_loop::landing_plan;
 
 pub use iteration_end::{Durability, PendingList, build_pending_list};
+
+/// More different warnings than a user reads; further ones may be repeated.
+const MAX_KNOWN_WARNINGS: usize = 200;
 
 /// An event that cannot follow from the state before it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -73,6 +77,7 @@ pub fn start_state(first: &Recorded) -> Result<RunState, FoldError> {
         control: Control::default(),
         outcome: None,
         end_snapshot: None,
+        warned: BTreeSet::new(),
     })
 }
 
@@ -174,9 +179,12 @@ fn reset_list_landing(state: &mut RunState) {
     state.current = Some(current);
 }
 
-/// Counts a warning, and keeps removed files for the next prompt.
+/// Counts a warning, keeps that it was given, and keeps removed files for the next prompt.
 fn apply_warning(state: &mut RunState, text: &str) {
     state.totals.warnings += 1;
+    if state.warned.len() < MAX_KNOWN_WARNINGS {
+        state.warned.insert(Fingerprint::from_texts([text]));
+    }
     if let (Some(current), Some(removed)) = (&mut state.current, text.strip_prefix(REMOVED_NAME)) {
         current.removed.push(removed.to_owned());
     }

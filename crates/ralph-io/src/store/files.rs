@@ -8,9 +8,8 @@ use std::io;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use ralph_core::asking::prompt::PromptError;
 use ralph_core::checking::secret::strip_recipe_secrets;
-use ralph_core::ports::{ListOrder, Store, StoreError, TasksError, View};
+use ralph_core::ports::{ListOrder, ProjectText, PromptError, Store, StoreError, TasksError, View};
 use ralph_model::control::Pause;
 use ralph_model::event::{Event, Recorded};
 use ralph_model::gate::GateResult;
@@ -28,7 +27,7 @@ use serde::Serialize;
 use super::journal::Journal;
 use super::layout::{LayoutError, ProjectLayout, RunDir, write_json, write_json_unsynced};
 use super::plan::KeptPlan;
-use super::prompts;
+use super::prompts::{self, TemplateCache, TextPlaces};
 use super::tasks::TaskFileOrigin;
 use crate::formats::TaskFile;
 use crate::mask::Masker;
@@ -44,10 +43,8 @@ pub struct RunStore {
     journal: Journal,
     /// Where the trusted copy of the task file is.
     pub(super) files: RunDir,
-    /// Where the project's skills are.
-    pub(super) skills: PathBuf,
-    /// Where the project's own prompt templates are.
-    prompts: PathBuf,
+    texts: TextPlaces,
+    templates: TemplateCache,
     /// The task file as ralph last read or wrote it.
     pub(super) tasks: Option<TaskFile>,
     pub(super) origin: TaskFileOrigin,
@@ -67,8 +64,9 @@ impl RunStore {
         prompts: PathBuf,
     ) -> Self {
         let (tasks, origin, last_task, began) = (None, TaskFileOrigin::Others, None, clock::now());
-        let masker = Masker::default();
-        Self { layout, journal, files, skills, prompts, tasks, origin, masker, last_task, began }
+        let texts = TextPlaces { project: layout.project().to_owned(), skills, prompts };
+        let (templates, masker) = (TemplateCache::default(), Masker::default());
+        Self { layout, journal, files, texts, templates, tasks, origin, masker, last_task, began }
     }
 
     /// Sets the secrets that are masked before anything is written.
@@ -172,8 +170,16 @@ impl Store for RunStore {
         self.journal.append(&recorded).map_err(|error| StoreError { message: error.to_string() })
     }
 
-    fn read_prompt(&mut self, path: &Path) -> Result<String, PromptError> {
-        read_prompt(self.layout.project(), path)
+    fn read_text(&mut self, text: &ProjectText) -> Result<Option<String>, PromptError> {
+        let read = self.texts.read_text(text);
+        if let ProjectText::Template(name) = text {
+            self.templates.note_read(&self.texts, name, read.as_ref().ok().cloned().flatten());
+        }
+        read
+    }
+
+    fn take_changed_templates(&mut self) -> Vec<&'static str> {
+        std::mem::take(&mut self.templates.changed)
     }
 
     fn read_tasks(&mut self, path: &Path) -> Result<TaskList, TasksError> {
@@ -186,26 +192,6 @@ impl Store for RunStore {
 
     fn write_tasks(&mut self, path: &Path, order: &ListOrder<'_>) -> Result<(), StoreError> {
         self.write_task_file(path, order)
-    }
-
-    fn read_file(&mut self, path: &str, chars: usize) -> Option<String> {
-        super::read_project_excerpt(self.layout.project(), path, chars)
-    }
-
-    fn read_skill(&mut self, name: &str) -> Result<Option<String>, PromptError> {
-        prompts::read_skill(self.layout.project(), &self.skills, name)
-    }
-
-    fn read_prompt_template(&mut self, name: &str) -> Result<Option<String>, PromptError> {
-        prompts::read_template(self.layout.project(), &self.prompts, name)
-    }
-
-    fn read_companion_file(
-        &mut self,
-        tasks: &Path,
-        name: &str,
-    ) -> Result<Option<String>, PromptError> {
-        prompts::read_companion(self.layout.project(), tasks, name)
     }
 
     fn write_companion_file(

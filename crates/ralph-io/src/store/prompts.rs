@@ -4,12 +4,15 @@
 //! Agents can write them, so only regular files of limited size count, and links must not lead out
 //! of the project. Not here: what they say.
 
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-use ralph_core::asking::prompt::PromptError;
-use ralph_core::ports::StoreError;
+use ralph_core::asking::prompt::role::RolePrompt;
+use ralph_core::ports::{ProjectText, PromptError, StoreError};
 
+use super::files::read_prompt;
+use super::tasks::read_project_excerpt;
 use crate::{atomic_file, bounded_read};
 
 /// A template is a page or two.
@@ -17,6 +20,59 @@ const LARGEST_TEMPLATE: u64 = 256 * 1024;
 
 /// A log of years; people do not read a longer one.
 const LARGEST_COMPANION: u64 = 4 * 1024 * 1024;
+
+/// Where the texts of a project are.
+#[derive(Debug, Clone)]
+pub struct TextPlaces {
+    pub project: PathBuf,
+    /// The project's skills.
+    pub skills: PathBuf,
+    /// The project's own prompt templates.
+    pub prompts: PathBuf,
+}
+
+impl TextPlaces {
+    /// Reads a text that a request needs.
+    pub fn read_text(&self, text: &ProjectText) -> Result<Option<String>, PromptError> {
+        let project = &self.project;
+        match text {
+            ProjectText::PromptFile(path) => read_prompt(project, path).map(Some),
+            ProjectText::Template(name) => read_template(project, &self.prompts, name),
+            ProjectText::Companion { tasks, name } => read_companion(project, tasks, name),
+            ProjectText::Skill(name) => read_skill(project, &self.skills, name),
+            ProjectText::Excerpt { path, chars } => Ok(read_project_excerpt(project, path, *chars)),
+        }
+    }
+}
+
+/// The prompt templates as they were last read.
+#[derive(Debug, Default)]
+pub(super) struct TemplateCache {
+    known: BTreeMap<&'static str, Option<String>>,
+    /// Templates that were read with another text than before.
+    pub(super) changed: Vec<&'static str>,
+}
+
+impl TemplateCache {
+    /// Notes the text of a template. With the first one all others are read too, before an agent
+    /// could change one that is needed later.
+    pub(super) fn note_read(
+        &mut self,
+        places: &TextPlaces,
+        name: &'static str,
+        text: Option<String>,
+    ) {
+        if self.known.is_empty() {
+            let read = |name| places.read_text(&ProjectText::Template(name)).unwrap_or_default();
+            let all = RolePrompt::ALL.map(RolePrompt::name);
+            self.known.extend(all.map(|name| (name, read(name))));
+        }
+        let before = self.known.insert(name, text.clone());
+        if before.is_some_and(|before| before != text) {
+            self.changed.push(name);
+        }
+    }
+}
 
 /// Reads the project's own template of a prompt from `directory`.
 pub fn read_template(

@@ -65,8 +65,10 @@ pub(crate) fn main(common: &CommonArgs, args: &BuildArgs) -> Result<ExitStatus, 
     let place = (file.path().to_owned(), file.dialect().list_form());
     let mut recipe = recipe::for_tasks(&loaded, place, file.list(), only.clone(), retry)?;
     project.add_locked_paths(&mut recipe, &loaded);
-    if args.start.dry_run {
-        return dry_run::main(&project, &loaded, recipe);
+    let StartArgs { include_dirty, set_aside, limits, dry_run, .. } = &args.start;
+    let options = run::read_start_options(*include_dirty, *set_aside, limits);
+    if *dry_run {
+        return dry_run::print_start(&project, &loaded, recipe, options.incomplete);
     }
     let has_failed = |id: &TaskId| {
         file.list().find_task(id).is_some_and(|task| task.status == TaskStatus::Failed)
@@ -74,8 +76,6 @@ pub(crate) fn main(common: &CommonArgs, args: &BuildArgs) -> Result<ExitStatus, 
     let former = only
         .filter(has_failed)
         .map(|task| FormerAttempt { task, plan: choose_failure_branch_plan(args) });
-    let StartArgs { include_dirty, set_aside, limits, .. } = &args.start;
-    let options = run::read_start_options(*include_dirty, *set_aside, limits);
     let options = StartOptions { former_attempt: former, ..options };
     session::start_run(common, &project, &loaded, recipe, &options)
 }

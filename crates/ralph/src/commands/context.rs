@@ -3,32 +3,33 @@
 //!
 //! Nothing is started and nothing is changed. Not here: how the prompts are made.
 
-use std::path::Path;
-
-use ralph_core::ports::Vcs;
-use ralph_core::run_loop::fold::apply_event;
+use ralph_core::asking::prompt::compact::CompactParts;
+use ralph_core::asking::request::BuiltRequest;
+use ralph_core::ports::{AgentRequest, Vcs};
+use ralph_core::run_loop::foresee::{Foreseen, ForeseenAct, foresee_task};
+use ralph_core::tasks::next_work::find_compaction_trigger;
 use ralph_io::git::GitVcs;
 use ralph_io::process::Watch;
-use ralph_io::store::{ProjectLayout, journal, runs};
+use ralph_io::store::{ProjectLayout, runs};
+use ralph_model::budget::Budget;
 use ralph_model::context::SectionCost;
-use ralph_model::event::{Event, Recorded};
 use ralph_model::ids::{Role, RunId};
+use ralph_model::memory::CompactionTrigger;
 use ralph_model::outcome::{ExitStatus, Outcome};
-use ralph_model::recipe::{PlanPart, Recipe, Retry, Work};
-use ralph_model::run::RunState;
+use ralph_model::recipe::{PlanPart, Retry, Work};
+use ralph_model::run::{PromptSize, RunState};
 use ralph_model::units::Tokens;
 use serde_json::{Value, json};
 
 use super::build;
-use crate::agent_versions::{VersionSource, with_agent_versions};
 use crate::cli::{CommonArgs, ContextArgs};
 use crate::cli_error::CliError;
-use crate::preview::{self, CompactionPreview, PreviewInputs, RequestPreview};
+use crate::preview::{self, PreviewInputs, read_moment, skip_compaction};
 use crate::project::Project;
 use crate::recipe::{self, PLAN_FILE};
 use crate::settings::LoadedSettings;
 use crate::workflow::WorkflowBasis;
-use crate::{memory_setup, screen, task_file};
+use crate::{screen, session, task_file};
 
 /// Prints the next prompt.
 pub(crate) fn main(common: &CommonArgs, args: &ContextArgs) -> Result<ExitStatus, CliError> {
@@ -36,52 +37,120 @@ pub(crate) fn main(common: &CommonArgs, args: &ContextArgs) -> Result<ExitStatus
     let loaded = project.load_settings(None, Vec::new())?;
     let repository = project.find_repository(&Watch::new_detached())?;
     let layout = project.find_layout_in(&loaded, repository.as_ref())?;
-    let resumed = find_resumable_state(&layout)?;
+    let only = args.task.as_deref();
+    let resumed = find_resumable_state(&project, &loaded, &layout)?;
     let run = resumed.as_ref().map(|state| state.run.clone());
     let state = match resumed {
-        Some(state) => limit_to_task(state, args.task.as_deref())?,
-        None => build_first_state(&project, &loaded, args.task.as_deref())?,
+        Some(state) => limit_to_task(state, only)?,
+        None => build_first_state(&project, &loaded, &layout, only)?,
     };
     let mut git =
         repository.map(|repository| GitVcs::new(repository, layout.run_dir(&state.run).path()));
     let vcs = git.as_mut().map(|git| -> &mut dyn Vcs { git });
-    let places = PreviewInputs { project: &project, loaded: &loaded, vcs };
-    let first = preview::preview_compaction(&state, &places)?;
-    let preview =
-        preview::preview_next(first.as_ref().map_or(&state, |first| &first.after), places)?;
-    let warnings = first.iter().flat_map(|first| &first.preview.warnings);
-    for warning in warnings.chain(&preview.warnings) {
+    let mut inputs = PreviewInputs::for_project(&project, &loaded, vcs);
+    let preview = preview_call(&mut inputs, state)?;
+    let (first, preview) = match find_compaction(&preview) {
+        Some(first) => (Some(first), preview_call(&mut inputs, skip_compaction(&preview.state))?),
+        None => (None, preview),
+    };
+    let warnings = first.iter().flat_map(|first| &first.call.warnings);
+    for warning in warnings.chain(&preview.call.warnings) {
         screen::print_warning(warning);
     }
     let run = run.as_ref();
     screen::print_data(&if args.json {
-        let mut facts = convert_preview_to_json(&preview, &state.recipe, run);
+        let mut facts = convert_preview_to_json(&preview, run);
         facts["compaction"] = first.as_ref().map_or(Value::Null, convert_compaction_to_json);
         format!("{facts:#}\n")
     } else {
         let first = first.as_ref().map(format_compaction).unwrap_or_default();
-        format_preview(&preview, &state.recipe, run) + &first
+        format_preview(&preview, run) + &first
     });
     Ok(ExitStatus::Complete)
 }
 
-/// Returns the state of the last run before its next prompt, if the run can be resumed.
-fn find_resumable_state(layout: &ProjectLayout) -> Result<Option<RunState>, CliError> {
+/// An agent call, and the state in which it is made.
+struct PreviewedCall {
+    state: RunState,
+    call: BuiltRequest,
+}
+
+/// A compaction that runs before the next task.
+struct CompactionPreview {
+    call: BuiltRequest,
+    trigger: CompactionTrigger,
+    /// Tokens per part.
+    parts: Vec<(&'static str, Tokens)>,
+}
+
+/// Returns the next call of a run, also of one that has used up its limits or that is limited to a
+/// task which cannot begin.
+fn preview_call(
+    inputs: &mut PreviewInputs<'_>,
+    mut state: RunState,
+) -> Result<PreviewedCall, CliError> {
+    // More is allowed to a run that is resumed with `-m` or `--max-cost`.
+    state.recipe.limits.budget = Budget::default();
+    if state.current.is_none() && state.iterations >= state.last_iteration() {
+        state.recipe.limits.iterations += 1;
+    }
+    let moment = read_moment(&state);
+    let preview = inputs.preview_next(state.clone())?;
+    let only = state.recipe.task_work().and_then(|work| work.only.clone());
+    let preview = match (&preview.foreseen.next, only) {
+        (ForeseenAct::Finish(_), Some(task)) => {
+            let foreseen = foresee_task(preview.foreseen.state, moment, task)
+                .map_err(CliError::from_input_error)?;
+            inputs.preview_foreseen(foreseen)?
+        }
+        (_, _) => preview,
+    };
+    match (preview.call, preview.foreseen) {
+        (Some(call), Foreseen { state, .. }) => Ok(PreviewedCall { state, call }),
+        (None, Foreseen { next: ForeseenAct::Open(_), state, .. }) => {
+            Err(CliError::for_input(format!(
+                "the agent of iteration {} has answered, and the next prompt depends on what its gates say",
+                state.iterations
+            ))
+            .with_hint("`ralph resume --dry-run` shows the next step"))
+        }
+        (None, Foreseen { next: ForeseenAct::Finish(outcome), .. }) => {
+            Err(CliError::for_input(format!("there is nothing to do: {outcome}")))
+        }
+        (None, Foreseen { next: ForeseenAct::Call(_), .. }) => {
+            Err(CliError::for_input("there is nothing to do"))
+        }
+    }
+}
+
+/// Returns the compaction, if the call is one.
+fn find_compaction(preview: &PreviewedCall) -> Option<CompactionPreview> {
+    let PreviewedCall { state, call } = preview;
+    if call.request.role != Role::Compact {
+        return None;
+    }
+    let sections = CompactParts::from_state(state, PromptSize::Full).sections();
+    let chars = sections.map(|(name, text)| (name, text.chars().count()));
+    let whole = call.request.prompt.chars().count();
+    let rest = whole.saturating_sub(chars.iter().map(|(_, chars)| chars).sum());
+    let parts = chars.into_iter().chain([("the rest", rest)]).filter(|(_, chars)| *chars > 0);
+    let parts = parts.map(|(name, chars)| (name, state.calibration.estimate_tokens(chars)));
+    let (call, trigger) = (call.clone(), find_compaction_trigger(state));
+    Some(CompactionPreview { call, trigger, parts: parts.collect() })
+}
+
+/// Returns the state that the last run would be resumed with, if it can be resumed.
+fn find_resumable_state(
+    project: &Project,
+    loaded: &LoadedSettings,
+    layout: &ProjectLayout,
+) -> Result<Option<RunState>, CliError> {
     let last = runs::list_runs(layout.state()).into_iter().find(|run| run.started.is_some());
     let is_resumable =
         |outcome: &Option<Outcome>| outcome.as_ref().is_none_or(Outcome::is_resumable);
     let Some(last) = last.filter(|run| is_resumable(&run.outcome)) else { return Ok(None) };
-    let mut state = journal::fold_journal(&layout.run_dir(&last.id).journal_path())
-        .map_err(CliError::from_input_error)?;
-    // An iteration with a judgement sends no more prompts; the next one does.
-    let decided = state.current.as_ref().filter(|current| current.judgement().is_some());
-    if let Some(iteration) = decided.map(|current| current.number) {
-        let (seq, at, ran) = (state.seq + 1, state.started, state.ran);
-        let event = Event::IterationEnded { iteration };
-        apply_event(&mut state, &Recorded { seq, at, ran, event })
-            .map_err(CliError::from_input_error)?;
-    }
-    Ok(Some(state))
+    let state = session::read_stopped_run(project, loaded, layout, &last.id)?;
+    preview::build_resumed_state(project, layout, &state, None).map(Some)
 }
 
 /// Returns the state limited to one task.
@@ -103,6 +172,7 @@ fn limit_to_task(mut state: RunState, name: Option<&str>) -> Result<RunState, Cl
 fn build_first_state(
     project: &Project,
     loaded: &LoadedSettings,
+    layout: &ProjectLayout,
     task: Option<&str>,
 ) -> Result<RunState, CliError> {
     let (recipe, list) = match (WorkflowBasis::detect(project, loaded), task) {
@@ -129,17 +199,11 @@ fn build_first_state(
             .with_hint("`ralph run --dry-run` shows the prompt of a run"));
         }
     };
-    let mut recipe = with_agent_versions(project, recipe, VersionSource::Cache);
-    let agent = recipe.agent_for(Role::Compact).clone();
-    if let Some(policy) = &mut recipe.memory {
-        // The prompt says only whether there is documentation, so the path does not matter.
-        policy.documentation = memory_setup::find_documentation(project, &agent, Path::new(""));
-    }
-    Ok(preview::build_first_state(project, &recipe, list))
+    preview::build_first_state(project, layout, recipe, list)
 }
 
-fn format_preview(preview: &RequestPreview, recipe: &Recipe, run: Option<&RunId>) -> String {
-    let request = &preview.request;
+fn format_preview(preview: &PreviewedCall, run: Option<&RunId>) -> String {
+    let BuiltRequest { request, budget, .. } = &preview.call;
     let about = match (&request.task, run) {
         (Some(task), Some(run)) => format!("{} {task}, in run {run}", request.role),
         (None, Some(run)) => format!("{}, in run {run}", request.role),
@@ -147,12 +211,12 @@ fn format_preview(preview: &RequestPreview, recipe: &Recipe, run: Option<&RunId>
         (None, None) => format!("{}, in a first run", request.role),
     };
     let mut text = format!("{}\n", request.prompt.trim_end());
-    text.push_str(&format!("\n---\nIteration {}: {about}\n", preview.iteration));
+    text.push_str(&format!("\n---\nIteration {}: {about}\n", request.iteration));
     let chars = request.prompt.chars().count();
-    if preview.budget.is_empty() {
+    if budget.is_empty() {
         text.push_str(&format!("{chars} characters; its sections are not counted\n"));
     } else {
-        let table = ralph_ui::budget::format_table(&preview.budget, &recipe.prompt.context);
+        let table = ralph_ui::budget::format_table(budget, &preview.state.recipe.prompt.context);
         text.push_str(&format!("{chars} characters, in tokens:\n{}\n", table.join("\n")));
     }
     text
@@ -160,8 +224,8 @@ fn format_preview(preview: &RequestPreview, recipe: &Recipe, run: Option<&RunId>
 
 /// Describes a compaction that runs first: its token counts, and what is not known yet.
 fn format_compaction(first: &CompactionPreview) -> String {
-    let RequestPreview { request, iteration, .. } = &first.preview;
-    let chars = request.prompt.chars().count();
+    let AgentRequest { iteration, prompt, .. } = &first.call.request;
+    let chars = prompt.chars().count();
     let mut text = format!(
         "\nBefore that, iteration {iteration} compacts what was handed over: {}.\n\
          The prompt above has the memory as it is now, with what is carried over by rule; what the\n\
@@ -176,10 +240,10 @@ fn format_compaction(first: &CompactionPreview) -> String {
 }
 
 fn convert_compaction_to_json(first: &CompactionPreview) -> Value {
-    let RequestPreview { request, iteration, warnings, .. } = &first.preview;
+    let BuiltRequest { request, warnings, .. } = &first.call;
     let parts = first.parts.iter();
     json!({
-        "iteration": iteration,
+        "iteration": request.iteration,
         "trigger": first.trigger,
         "agent": request.agent.kind,
         "promptChars": request.prompt.chars().count(),
@@ -189,14 +253,10 @@ fn convert_compaction_to_json(first: &CompactionPreview) -> Value {
     })
 }
 
-fn convert_preview_to_json(
-    preview: &RequestPreview,
-    recipe: &Recipe,
-    run: Option<&RunId>,
-) -> Value {
-    let request = &preview.request;
-    let plan = &recipe.prompt.context;
-    let sections = preview.budget.iter().map(|cost| {
+fn convert_preview_to_json(preview: &PreviewedCall, run: Option<&RunId>) -> Value {
+    let BuiltRequest { request, budget, warnings } = &preview.call;
+    let plan = &preview.state.recipe.prompt.context;
+    let sections = budget.iter().map(|cost| {
         json!({
             "name": cost.name,
             "tokens": cost.tokens,
@@ -208,15 +268,15 @@ fn convert_preview_to_json(
     });
     json!({
         "run": run,
-        "iteration": preview.iteration,
+        "iteration": request.iteration,
         "role": request.role,
         "task": request.task,
         "agent": request.agent.kind,
         "promptChars": request.prompt.chars().count(),
-        "tokens": SectionCost::sum_counted(&preview.budget),
+        "tokens": SectionCost::sum_counted(budget),
         "budgetTokens": plan.budget,
         "sections": sections.collect::<Vec<_>>(),
-        "warnings": preview.warnings,
+        "warnings": warnings,
         "prompt": request.prompt,
     })
 }

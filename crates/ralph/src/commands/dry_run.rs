@@ -2,63 +2,107 @@
 
 use ralph_agents as agents;
 use ralph_core::asking::capability;
+use ralph_core::asking::request::{CallOrder, build_request_without_prompt};
 use ralph_core::landing::scm;
-use ralph_core::ports::{Moment, StopRequest};
-use ralph_core::run_loop::choose::{self, Step};
+use ralph_core::ports::Vcs;
+use ralph_core::run_loop::choose::Step;
+use ralph_core::run_loop::foresee::{Foreseen, ForeseenAct};
 use ralph_io::clock;
 use ralph_io::formats::TaskFile;
-use ralph_io::store::{ProjectLayout, journal};
+use ralph_io::git::GitVcs;
+use ralph_io::process::Watch;
+use ralph_model::event::{Purpose, WaitReason};
 use ralph_model::gate::{GateCheck, Severity};
-use ralph_model::ids::{Role, RunId};
+use ralph_model::ids::{AskNumber, Role, RunId};
 use ralph_model::outcome::ExitStatus;
 use ralph_model::recipe::{
     CommitPolicy, Completion, OnFailure, PromptSource, Recipe, ScmTask, Work,
 };
+use ralph_model::run::PromptSize;
 use ralph_model::task::TaskList;
 
-use crate::agent_versions::{VersionSource, with_agent_versions};
 use crate::call_preview::CallPreview;
 use crate::cli_error::CliError;
-use crate::preview::{self, PreviewInputs, RequestPreview};
+use crate::preview::{self, PreviewInputs, RunPreview};
 use crate::project::Project;
 use crate::settings::LoadedSettings;
 use crate::shell_quote::quote_for_shell;
-use crate::{screen, task_file};
+use crate::{screen, session, task_file};
 
-/// Prints what a run would do.
-pub(crate) fn main(
+/// Prints what a new run would do.
+pub(crate) fn print_start(
     project: &Project,
     loaded: &LoadedSettings,
     recipe: Recipe,
+    incomplete: ExitStatus,
 ) -> Result<ExitStatus, CliError> {
-    let recipe = &with_agent_versions(project, recipe, VersionSource::Cache);
-    let list = read_list(project, recipe)?;
-    let until = describe_completion(recipe, list.as_ref());
-    let state = preview::build_first_state(project, recipe, list);
-    let places = PreviewInputs { project, loaded, vcs: None };
-    let RequestPreview { request, budget, warnings, .. } = preview::preview_next(&state, places)?;
-    let calls = CallPreview::for_project(project, loaded)?;
+    let list = read_list(project, &recipe)?;
+    let until = describe_completion(&recipe, list.as_ref());
+    let layout = project.find_layout(loaded)?;
+    let state = preview::build_first_state(project, &layout, recipe, list)?;
+    let calls = CallPreview::for_run(project, loaded, &layout, &state)?;
     let mut text = String::from("Dry run: no agent is started and nothing is changed.\n");
     for path in &loaded.files {
         text.push_str(&format!("\nSettings from {}\n", path.display()));
     }
+    let preview = PreviewInputs::for_project(project, loaded, None).preview_next(state)?;
+    let recipe = &preview.foreseen.state.recipe;
     text.push_str(&format!("\nUp to {} iterations, until {until}.\n", recipe.limits.iterations));
-    let command = quote_for_shell(&calls.build_command_line_for(&request));
-    text.push_str(&format!("\nEach iteration asks\n  {command}\n"));
-    text.push_str(&format!("with the prompt\n{}\n", indent(&request.prompt)));
-    if !budget.is_empty() {
-        let table = ralph_ui::budget::format_table(&budget, &recipe.prompt.context);
-        text.push_str(&format!("\nIts sections, in tokens:\n  {}\n", table.join("\n  ")));
+    text.push_str(&describe_next(&preview, &calls, incomplete));
+    let mut warnings = Vec::new();
+    if let Some(call) = &preview.call {
+        text.push_str(&describe_gates(recipe));
+        text.push_str(&describe_landing(&preview, &calls));
+        text.push_str(&describe_memory(recipe));
+        warnings.extend(call.warnings.clone());
     }
-    text.push_str(&describe_gates(recipe));
-    text.push_str(&describe_landing(recipe, &calls));
-    text.push_str(&describe_memory(recipe));
-    let old = recipe.callable_agents().into_iter().flat_map(agents::list_version_warnings);
-    for warning in warnings.into_iter().chain(capability::find_unsupported(recipe)).chain(old) {
+    warnings.extend(capability::find_unsupported(recipe));
+    warnings.extend(recipe.callable_agents().into_iter().flat_map(agents::list_version_warnings));
+    for warning in warnings {
         text.push_str(&format!("\nwarning: {warning}\n"));
     }
     screen::print_data(&text);
     Ok(ExitStatus::Complete)
+}
+
+/// Describes the next agent call with what comes before it, or how the run ends.
+fn describe_next(preview: &RunPreview, calls: &CallPreview, incomplete: ExitStatus) -> String {
+    let Foreseen { state, before, next, .. } = &preview.foreseen;
+    let mut text = String::new();
+    for step in before {
+        match step {
+            Step::Begin { .. } | Step::Checkpoint(_) | Step::WriteTasks | Step::EndIteration(_) => {
+            }
+            _ => text.push_str(&format!("\nBefore that: {}.\n", describe_step(step))),
+        }
+    }
+    let call = match (next, &preview.call) {
+        (ForeseenAct::Finish(outcome), _) => {
+            let status = outcome.exit_code();
+            let status = if status == ExitStatus::Incomplete { incomplete } else { status };
+            let code = status.code();
+            return text
+                + &format!("\nNo agent is asked. The run ends: {outcome} (exit code {code}).\n");
+        }
+        (ForeseenAct::Open(step), _) => {
+            return text + &format!("\nThen: {}. The rest depends on it.\n", describe_step(step));
+        }
+        (ForeseenAct::Call(_), None) => return text,
+        (ForeseenAct::Call(_), Some(call)) => call,
+    };
+    let request = &call.request;
+    let about = match &request.task {
+        Some(task) => format!("{} {task}", request.role),
+        None => request.role.to_string(),
+    };
+    let command = quote_for_shell(&calls.build_command_line_for(request));
+    text.push_str(&format!("\nIteration {} ({about}) asks\n  {command}\n", request.iteration));
+    text.push_str(&format!("with the prompt\n{}\n", indent(&request.prompt)));
+    if !call.budget.is_empty() {
+        let table = ralph_ui::budget::format_table(&call.budget, &state.recipe.prompt.context);
+        text.push_str(&format!("\nIts sections, in tokens:\n  {}\n", table.join("\n  ")));
+    }
+    text
 }
 
 fn read_list(project: &Project, recipe: &Recipe) -> Result<Option<TaskList>, CliError> {
@@ -91,15 +135,40 @@ fn describe_completion(recipe: &Recipe, list: Option<&TaskList>) -> String {
 }
 
 /// Prints what `ralph resume` would do next.
-pub(crate) fn print_resume_step(
-    layout: &ProjectLayout,
+pub(crate) fn print_resume(
+    project: &Project,
+    loaded: &LoadedSettings,
     run: &RunId,
+    change: impl FnOnce(&Recipe) -> Result<Option<Recipe>, CliError>,
+    incomplete: ExitStatus,
 ) -> Result<ExitStatus, CliError> {
-    let mut state = journal::fold_journal(&layout.run_dir(run).journal_path())
-        .map_err(CliError::from_input_error)?;
-    state.control.drop_pause_and_stop();
-    let moment = Moment { now: clock::now(), ran: state.ran, stop: StopRequest::Continue };
-    let next = match choose::choose_next_step(&state, moment) {
+    let repository = project.find_repository(&Watch::new_detached())?;
+    let layout = project.find_layout_in(loaded, repository.as_ref())?;
+    let state = session::read_stopped_run(project, loaded, &layout, run)?;
+    let changed = change(&state.recipe)?;
+    let state = preview::build_resumed_state(project, &layout, &state, changed)?;
+    let files = layout.run_dir(run);
+    let mut git = repository.map(|repository| GitVcs::new(repository, files.path()));
+    let vcs = git.as_mut().map(|git| -> &mut dyn Vcs { git });
+    let (iterations, last) = (state.iterations, state.last_iteration());
+    let calls = CallPreview::for_run(project, loaded, &layout, &state)?;
+    let preview = PreviewInputs::for_project(project, loaded, vcs).preview_next(state)?;
+    let Foreseen { before, next, .. } = &preview.foreseen;
+    let step = match (before.first(), next) {
+        (Some(step), _) | (None, ForeseenAct::Open(step)) => describe_step(step),
+        (None, ForeseenAct::Call(_)) => "ask the agent".to_owned(),
+        (None, ForeseenAct::Finish(outcome)) => format!("end: {outcome}"),
+    };
+    screen::print_data(&format!(
+        "Dry run: nothing is changed.\nRun {run} is in iteration {iterations} of {last}. The next step is to {step}.\n{}",
+        describe_next(&preview, &calls, incomplete)
+    ));
+    Ok(ExitStatus::Complete)
+}
+
+/// Describes a step in the imperative.
+fn describe_step(step: &Step) -> String {
+    match step {
         Step::Begin { iteration, .. } => format!("begin iteration {iteration}"),
         Step::Checkpoint(_) => "record the state that the iteration starts from".to_owned(),
         Step::Recover { .. } => {
@@ -107,7 +176,15 @@ pub(crate) fn print_resume_step(
                 .to_owned()
         }
         Step::Ask { .. } => "ask the agent".to_owned(),
-        Step::Wait { .. } => "wait until the agent may be asked again".to_owned(),
+        Step::Wait { until, reason } => {
+            let left = until.elapsed_since(clock::now());
+            let why = match reason {
+                WaitReason::Delay => "the delay between iterations",
+                WaitReason::Retry => "the agent failed and is asked again later",
+                WaitReason::UsageLimit => "a usage limit",
+            };
+            format!("wait for {left}: {why}")
+        }
         Step::RecordPlanState
         | Step::Observe
         | Step::Check { .. }
@@ -117,7 +194,9 @@ pub(crate) fn print_resume_step(
         | Step::Recheck => "run the gates".to_owned(),
         Step::ReadTasks => "read the task list".to_owned(),
         Step::WriteTasks | Step::WriteList => "write the task list".to_owned(),
-        Step::BeginBaseline | Step::Baseline { .. } => "run the gates before any work".to_owned(),
+        Step::BeginBaseline | Step::Baseline { .. } => {
+            "run the gates before any work; this is shown as if they pass".to_owned()
+        }
         Step::SaveToFailureBranch => "put the work on a branch of its own".to_owned(),
         Step::Judge => "decide what follows from the iteration".to_owned(),
         Step::Survey | Step::DiscardMessageSideEffects | Step::Commit { .. } => {
@@ -129,13 +208,7 @@ pub(crate) fn print_resume_step(
         Step::WaitWhilePaused => "wait until the user resumes the run".to_owned(),
         Step::EndIteration(iteration) => format!("close iteration {iteration}"),
         Step::Finish(outcome) => format!("end: {outcome}"),
-    };
-    screen::print_data(&format!(
-        "Dry run: nothing is changed.\nRun {run} is in iteration {} of {}. The next step is to {next}.\n",
-        state.iterations,
-        state.last_iteration()
-    ));
-    Ok(ExitStatus::Complete)
+    }
 }
 
 fn describe_gates(recipe: &Recipe) -> String {
@@ -162,7 +235,9 @@ fn describe_gates(recipe: &Recipe) -> String {
     text
 }
 
-fn describe_landing(recipe: &Recipe, calls: &CallPreview) -> String {
+fn describe_landing(preview: &RunPreview, calls: &CallPreview) -> String {
+    let Foreseen { state, moment, .. } = &preview.foreseen;
+    let recipe = &state.recipe;
     let failure = match recipe.landing.on_failure {
         OnFailure::Keep => "Work that fails stays in the tree for the next iteration.\n",
         OnFailure::Rollback => {
@@ -176,18 +251,17 @@ fn describe_landing(recipe: &Recipe, calls: &CallPreview) -> String {
         CommitPolicy::Agent => "The agent commits its own work.\n".to_owned(),
         CommitPolicy::Ralph => "Work that passes is committed by ralph.\n".to_owned(),
         CommitPolicy::Scm(scm) => {
+            let (ask, size) = (AskNumber(1), PromptSize::Full);
+            let order = CallOrder { ask, purpose: Purpose::Message, size };
+            let mut message = build_request_without_prompt(state, &order, None, *moment);
+            message.prompt = scm::MESSAGE_PROMPT.to_owned();
             let mut text = String::from("When they pass it runs\n");
             for task in &scm.tasks {
                 match task {
                     ScmTask::Commit => text.push_str(&format!(
                         "  {} commit, with the message that\n    {}\n    answers to \"{}\"\n",
                         scm.command,
-                        quote_for_shell(&calls.build_command_line(
-                            recipe.agent_for(Role::Message),
-                            Role::Message,
-                            scm::MESSAGE_PROMPT,
-                            &recipe.limits,
-                        )),
+                        quote_for_shell(&calls.build_command_line_for(&message)),
                         scm::MESSAGE_PROMPT
                     )),
                     ScmTask::Run(words) => {

@@ -1,14 +1,15 @@
 //! `ralph prompt`: loops a template file of the user's until the agent gives the signal that is
 //! named in it.
 
-use ralph_core::asking::prompt::run::has_signal;
+use ralph_core::asking::prompt::run::names_signal;
+use ralph_io::store::files::read_prompt;
 use ralph_model::outcome::ExitStatus;
 
 use super::run;
 use crate::cli::{CommonArgs, PromptArgs};
 use crate::cli_error::CliError;
 use crate::project::Project;
-use crate::{preview, recipe};
+use crate::recipe;
 
 /// Runs the command.
 pub(crate) fn main(common: &CommonArgs, args: &PromptArgs) -> Result<ExitStatus, CliError> {
@@ -16,10 +17,12 @@ pub(crate) fn main(common: &CommonArgs, args: &PromptArgs) -> Result<ExitStatus,
     let mut flags = run::read_start_flags(&args.start)?;
     flags.extend(run::read_count_flag(args.count, &args.start, "prompt")?);
     let loaded = run::load_for_start(&project, &args.start, flags)?;
-    let mut recipe = recipe::for_template(&loaded, project.directory.join(&args.file))?;
-    let prompt = preview::render_first_prompt(&project, &loaded, &recipe)?;
-    let signal = recipe.completion_signal();
-    if !has_signal(&prompt.text, &signal) {
+    let file = project.directory.join(&args.file);
+    let text = read_prompt(&project.directory, &file)
+        .map_err(|error| CliError::for_input(error.message))?;
+    let mut recipe = recipe::for_template(&loaded, file)?;
+    if !names_signal(&recipe, &text) {
+        let signal = recipe.completion_signal();
         let file = args.file.display();
         return Err(CliError::new(
             ExitStatus::Incomplete,

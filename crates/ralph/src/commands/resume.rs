@@ -41,15 +41,15 @@ pub(crate) fn main(common: &CommonArgs, args: &ResumeArgs) -> Result<ExitStatus,
         session::restore_set_aside(common, &project, &loaded);
     }
     let chosen = chosen?;
+    let change = |recipe: &Recipe| change_recipe(recipe, &args.limits);
+    let options = read_start_options(args.include_dirty, args.set_aside, &args.limits);
     if args.dry_run {
-        return dry_run::print_resume_step(&layout, &chosen);
+        return dry_run::print_resume(&project, &loaded, &chosen, change, options.incomplete);
     }
     if control::continue_if_paused(common, &layout, &chosen)? {
         return Ok(ExitStatus::Complete);
     }
-    let change = |recipe: &Recipe| change_recipe(recipe, &args.limits);
-    let options = read_start_options(args.include_dirty, args.set_aside, &args.limits);
-    session::resume_run(common, &project, &loaded, &chosen, change, &options)
+    session::resume_run(common, &project, &loaded, &chosen, &change, &options)
 }
 
 /// Returns the named run, or the last one if it can be resumed.

@@ -12,7 +12,7 @@ use crate::project::Project;
 use crate::run_context::DirtyPlan;
 use crate::session::{self, StartOptions};
 use crate::settings::{self, FlagSetting, LoadedSettings};
-use crate::{crash_recovery, preview, recipe};
+use crate::{crash_recovery, recipe};
 
 /// Runs the command.
 pub(crate) fn main(common: &CommonArgs, args: &RunArgs) -> Result<ExitStatus, CliError> {
@@ -33,7 +33,6 @@ pub(crate) fn main(common: &CommonArgs, args: &RunArgs) -> Result<ExitStatus, Cl
         }
     };
     let mut recipe = recipe::for_prompt(&loaded, source)?;
-    preview::render_first_prompt(&project, &loaded, &recipe)?;
     project.add_locked_paths_for_prompt(&mut recipe, &loaded);
     start_or_preview(common, &project, &loaded, recipe, &args.start)
 }
@@ -46,10 +45,10 @@ pub(super) fn start_or_preview(
     recipe: Recipe,
     args: &StartArgs,
 ) -> Result<ExitStatus, CliError> {
-    if args.dry_run {
-        return dry_run::main(project, loaded, recipe);
-    }
     let options = read_start_options(args.include_dirty, args.set_aside, &args.limits);
+    if args.dry_run {
+        return dry_run::print_start(project, loaded, recipe, options.incomplete);
+    }
     session::start_run(common, project, loaded, recipe, &options)
 }
 

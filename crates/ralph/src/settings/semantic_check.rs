@@ -7,9 +7,9 @@ mod notify_check;
 
 use std::collections::BTreeMap;
 
-use ralph_core::asking::template;
 use ralph_core::landing::scm::MESSAGE_VARIABLES;
 use ralph_core::sandbox::allowlist::NetworkAllowlist;
+use ralph_core::template;
 use ralph_guard::{GuardCategory, find_rule};
 use ralph_model::glob::Pattern;
 use ralph_model::sandbox::{GitAccess, NetworkMode, NetworkPolicy};

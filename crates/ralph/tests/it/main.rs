@@ -38,6 +38,7 @@ mod other_agents;
 mod plan;
 mod plugin;
 mod presets;
+mod previews;
 mod report;
 mod repository;
 mod resume;

@@ -13,10 +13,10 @@ use ralph_model::recipe::PROGRESS;
 use ralph_model::task::REQUIREMENTS_FILE;
 use ralph_model::text;
 
-use crate::asking::prompt::PromptError;
-use crate::asking::template;
 use crate::nearest::find_nearest;
+use crate::ports::PromptError;
 use crate::tasks::progress;
+use crate::template;
 
 /// A prompt that is made from a template.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -154,13 +154,13 @@ impl CompanionFiles {
     pub fn read_files(
         tasks: &Path,
         project: &Path,
-        mut read: impl FnMut(&str) -> Result<Option<String>, PromptError>,
+        mut read: impl FnMut(&'static str) -> Result<Option<String>, PromptError>,
     ) -> (Self, Vec<PromptError>) {
         let relative =
             |path: &Path| path.strip_prefix(project).unwrap_or(path).to_string_lossy().into_owned();
         let path_of = |name: &str| relative(&tasks.with_file_name(name));
         let mut unusable = Vec::new();
-        let mut text = |name: &str| {
+        let mut text = |name: &'static str| {
             read(name).unwrap_or_else(|error| {
                 unusable.push(error);
                 None

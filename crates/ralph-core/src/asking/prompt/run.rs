@@ -7,13 +7,15 @@
 use std::collections::BTreeMap;
 
 use ralph_model::ids::{IterationNumber, Role};
-use ralph_model::recipe::{CommitPolicy, Completion, Recipe, RunPrompt, Template, TemplatePlace};
+use ralph_model::recipe::{
+    CommitPolicy, Completion, PromptSource, Recipe, RunPrompt, Template, TemplatePlace, Work,
+};
 
 use super::role::{RenderedPrompt, format_section};
 use super::task;
 use crate::answers::completion;
-use crate::asking::template;
 use crate::nearest::find_nearest;
+use crate::template;
 
 /// Every built-in variable in the templates of whole runs, with its meaning.
 pub const RUN_VARIABLES: [(&str, &str); 13] = [
@@ -149,8 +151,16 @@ fn collect_values(frame: &RunFrame<'_>) -> BTreeMap<String, String> {
     values
 }
 
+/// Returns whether a template names the completion signal of a recipe, once it is filled in.
+pub fn names_signal(recipe: &Recipe, text: &str) -> bool {
+    let Work::Prompt(PromptSource::Template(template)) = &recipe.work else { return false };
+    let (gates, signal) = (recipe.gate_commands(), recipe.completion_signal());
+    let frame = RunFrame::new(recipe, template, text, &signal, &gates);
+    has_signal(&fill_run_template(&frame).text, &signal)
+}
+
 /// Returns whether a prompt names a completion signal, in either of its tags.
-pub fn has_signal(text: &str, signal: &str) -> bool {
+fn has_signal(text: &str, signal: &str) -> bool {
     let wanted = completion::find_signal(signal).unwrap_or_default();
     completion::find_signals(text).any(|found| completion::is_match(found, &wanted))
 }

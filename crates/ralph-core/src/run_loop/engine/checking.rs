@@ -23,10 +23,6 @@ use crate::ports::{Activity, GateOrder, Survey};
 use crate::run_loop::choose;
 
 impl Engine<'_> {
-    pub(super) fn is_judged(&self) -> bool {
-        self.map_current(|current| current.judgement().is_some()) == Some(true)
-    }
-
     /// Runs a gate before the first agent call.
     pub(super) fn check_baseline(
         &mut self,

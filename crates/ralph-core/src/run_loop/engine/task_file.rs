@@ -7,7 +7,7 @@ use ralph_model::judgement::Verdict;
 use ralph_model::list_snapshot::EditContext;
 use ralph_model::recipe::TaskWork;
 use ralph_model::run::RunState;
-use ralph_model::task::{TaskList, TaskStatus, TasksFound};
+use ralph_model::task::{TaskList, TasksFound};
 use ralph_model::worktree::{Checkpoint, Landed};
 
 use super::{Engine, EngineError, StepError};
@@ -28,12 +28,7 @@ impl Engine<'_> {
     pub(super) fn read_tasks(&mut self) -> Result<(), StepError> {
         let Some(work) = self.task_work() else { return Ok(()) };
         let mut list = Box::new(self.ports.store.read_tasks(&work.file)?);
-        let mut is_changed = false;
-        for task in &mut list.tasks {
-            if task.status == TaskStatus::Failed && work.retry.includes(&task.id) {
-                (task.status, task.attempts, is_changed) = (TaskStatus::Pending, 0, true);
-            }
-        }
+        let is_changed = work.retry.reset_failed(&mut list);
         self.record_event(Event::TasksRead { list, remarks: Vec::new() })?;
         if is_changed {
             self.write_tasks()?;

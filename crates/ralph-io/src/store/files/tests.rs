@@ -157,7 +157,7 @@ fn a_view_behind_a_link_is_not_written() {
 
 #[test]
 fn a_bad_prompt_file_is_reported_with_what_is_wrong() {
-    let (directory, mut store) = store();
+    let (directory, store) = store();
     let at = |name: &str| directory.path().join(name);
     fs::write(at("good.md"), "Do it.\n").expect("written");
     fs::write(at("empty.md"), "").expect("written");
@@ -168,8 +168,11 @@ fn a_bad_prompt_file_is_reported_with_what_is_wrong() {
     let mode = rustix::fs::Mode::RWXU;
     rustix::fs::mknodat(rustix::fs::CWD, at("fifo"), rustix::fs::FileType::Fifo, mode, 0)
         .expect("made");
-    assert_eq!(store.read_prompt(Path::new("good.md")).expect("readable"), "Do it.\n");
-    assert_eq!(store.read_prompt(&at("good.md")).expect("readable"), "Do it.\n");
+    assert_eq!(
+        read_prompt(store.layout.project(), Path::new("good.md")).expect("readable"),
+        "Do it.\n"
+    );
+    assert_eq!(read_prompt(store.layout.project(), &at("good.md")).expect("readable"), "Do it.\n");
     for (name, what) in [
         ("missing.md", "No such file or directory (os error 2)"),
         ("empty.md", "it is empty"),
@@ -179,7 +182,8 @@ fn a_bad_prompt_file_is_reported_with_what_is_wrong() {
         ("large.md", "it is larger than 16 MiB"),
         ("fifo", "it is not a regular file"),
     ] {
-        let error = store.read_prompt(Path::new(name)).expect_err(name).to_string();
+        let error =
+            read_prompt(store.layout.project(), Path::new(name)).expect_err(name).to_string();
         let path = directory.path().canonicalize().expect("there").join(name);
         assert_eq!(error, format!("cannot read the prompt file `{}`: {what}", path.display()));
     }

@@ -4,8 +4,7 @@ use std::panic;
 use std::path::Path;
 use std::rc::Rc;
 
-use ralph_core::asking::prompt::PromptError;
-use ralph_core::ports::{ListOrder, Store, StoreError, TasksError, View};
+use ralph_core::ports::{ListOrder, ProjectText, PromptError, Store, StoreError, TasksError, View};
 use ralph_model::event::{Event, Recorded};
 use ralph_model::plan::PlanState;
 use ralph_model::task::{TaskList, TasksFound};
@@ -54,11 +53,26 @@ impl Store for Port {
         Ok(())
     }
 
-    fn read_prompt(&mut self, path: &Path) -> Result<String, PromptError> {
+    fn read_text(&mut self, text: &ProjectText) -> Result<Option<String>, PromptError> {
         self.count_step();
-        match self.find_missing_prompt(path) {
-            Some(message) => Err(PromptError { message }),
-            None => Ok("Do ${RALPH_ITERATION}, and $$ it.\n".to_owned()),
+        let find_file = |path: &str| match self.world.borrow().repository.work.get(path) {
+            Some(FileContent::Text(text)) => Some(text.to_string()),
+            Some(FileContent::List(_)) | None => None,
+        };
+        match text {
+            ProjectText::PromptFile(path) => match self.find_missing_prompt(path) {
+                Some(message) => Err(PromptError { message }),
+                None => Ok(Some("Do ${RALPH_ITERATION}, and $$ it.\n".to_owned())),
+            },
+            ProjectText::Template(name) if self.has_fault(FaultKind::TemplateIsBroken) => {
+                Err(PromptError { message: format!("`{name}.md` cannot be used") })
+            }
+            ProjectText::Template(_) => Ok(None),
+            ProjectText::Companion { name, .. } => Ok(find_file(name)),
+            ProjectText::Skill(name) => Ok((name == "known").then(|| "Know this.\n".repeat(200))),
+            ProjectText::Excerpt { path, chars } => {
+                Ok(find_file(path).map(|text| text.chars().take(*chars).collect()))
+            }
         }
     }
 
@@ -114,40 +128,6 @@ impl Store for Port {
         }
         self.count_step();
         Ok(())
-    }
-
-    fn read_file(&mut self, path: &str, chars: usize) -> Option<String> {
-        self.count_step();
-        match self.world.borrow().repository.work.get(path)? {
-            FileContent::Text(text) => Some(text.chars().take(chars).collect()),
-            FileContent::List(_) => None,
-        }
-    }
-
-    fn read_skill(&mut self, name: &str) -> Result<Option<String>, PromptError> {
-        self.count_step();
-        Ok((name == "known").then(|| "Know this.\n".repeat(200)))
-    }
-
-    fn read_prompt_template(&mut self, name: &str) -> Result<Option<String>, PromptError> {
-        self.count_step();
-        if self.has_fault(FaultKind::TemplateIsBroken) {
-            return Err(PromptError { message: format!("`{name}.md` cannot be used") });
-        }
-        Ok(None)
-    }
-
-    fn read_companion_file(
-        &mut self,
-        _tasks: &Path,
-        name: &str,
-    ) -> Result<Option<String>, PromptError> {
-        self.count_step();
-        let world = self.world.borrow();
-        Ok(world.repository.work.get(name).and_then(|content| match content {
-            FileContent::Text(text) => Some(text.to_string()),
-            FileContent::List(_) => None,
-        }))
     }
 
     fn write_companion_file(

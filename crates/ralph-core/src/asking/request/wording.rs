@@ -1,0 +1,306 @@
+//! The prompt of a request: chooses its form by purpose and role, and fills it in from the state and
+//! the texts that were read.
+
+use std::path::Path;
+
+use ralph_model::context::SectionCost;
+use ralph_model::event::Purpose;
+use ralph_model::handoff::Handoff;
+use ralph_model::ids::{IterationNumber, Role};
+use ralph_model::recipe::{PROGRESS, PromptSource, Template, TemplatePlace, Work};
+use ralph_model::run::RunState;
+use ralph_model::task::Task;
+
+use super::{
+    CallOrder, find_current_role, find_current_task, find_gate, find_reviewed_range,
+    find_wrong_answer, select_role_prompt,
+};
+use crate::asking::materials::Materials;
+use crate::asking::prompt::attempt::{CONTEXT_FILES, GatheredInputs, render_attempt_prompt};
+use crate::asking::prompt::compact::{self, CompactParts, DocsLookup};
+use crate::asking::prompt::follow_up::{WantedAnswer, render_follow_up};
+use crate::asking::prompt::list_ownership::ListOwnership;
+use crate::asking::prompt::role::{CompanionFiles, RenderedPrompt, RoleFrame, RolePrompt};
+use crate::asking::prompt::run::{RunFrame, fill_run_template, find_run_template};
+use crate::asking::prompt::task::{
+    ReviewFocus, ReviewParts, remove_file_from_patch, render_review,
+};
+use crate::asking::prompt::{self, PromptParts};
+use crate::landing::scm;
+use crate::ports::{Moment, ProjectText, PromptError};
+use crate::tasks::skill;
+
+/// What happens to an unusable file next to the task file.
+pub(crate) const SKIPPED: &str = "it is skipped";
+
+/// What happens to an unusable template.
+const OWN_TEMPLATE: &str = "ralph's own template is used";
+
+/// A prompt, and the cost of its sections where they are counted.
+type CountedPrompt = (String, Vec<SectionCost>);
+
+/// Writes the prompt of one request.
+pub(super) struct PromptWriter<'a> {
+    pub(super) state: &'a RunState,
+    pub(super) order: &'a CallOrder,
+    pub(super) materials: &'a Materials,
+    /// Characters that are added to the prompt later.
+    pub(super) reserved: usize,
+    pub(super) warnings: Vec<String>,
+}
+
+impl<'a> PromptWriter<'a> {
+    /// Returns the prompt with the feedback of the gates, without notes and instructions.
+    pub(super) fn write_prompt(&mut self, moment: Moment) -> Result<CountedPrompt, PromptError> {
+        let (state, purpose) = (self.state, &self.order.purpose);
+        let uncounted = |text: String| (text, Vec::new());
+        if let Some(wrong) = find_wrong_answer(state, purpose) {
+            let text = render_follow_up(&wrong.texts, &wrong.fault, self.find_wanted_answer());
+            return Ok(uncounted(text));
+        }
+        let (base, mut budget) = match (purpose, select_role_prompt(state, purpose)) {
+            (Purpose::Message, _) => return Ok(uncounted(scm::MESSAGE_PROMPT.to_owned())),
+            (Purpose::Gate(_), prompt) => {
+                return self.write_gate_prompt(prompt.unwrap_or(RolePrompt::Review)).map(uncounted);
+            }
+            (Purpose::Work, Some(RolePrompt::Review)) => {
+                let text = self.write_review_prompt();
+                // A review that returns its verdict to ralph gets nothing but what it reviews.
+                if !state.recipe.is_list_owned_by_agent() {
+                    return Ok(uncounted(text));
+                }
+                uncounted(text)
+            }
+            (Purpose::Work, Some(RolePrompt::Compact)) => {
+                return Ok(uncounted(self.write_compaction_prompt()));
+            }
+            (Purpose::Work, Some(prompt)) => self.write_attempt_prompt(prompt, moment),
+            (Purpose::Work, None) => {
+                let text = self.write_base_text()?;
+                uncounted(prompt::with_finish_note(&state.recipe, text))
+            }
+        };
+        let parts = PromptParts {
+            base: &base,
+            feedback: &state.feedback,
+            iteration: IterationNumber(state.iterations),
+            limit: state.last_iteration(),
+            size: self.order.size,
+        };
+        let prompt = prompt::assemble_prompt(&state.recipe.prompt, parts);
+        prompt::count_feedback(&mut budget, &base, &prompt, state.calibration);
+        Ok((prompt, budget))
+    }
+
+    /// Returns what an answer in the wrong form lacked.
+    fn find_wanted_answer(&self) -> WantedAnswer<'a> {
+        let range = find_reviewed_range(self.state, &self.order.purpose);
+        match (&self.order.purpose, find_current_role(self.state)) {
+            (Purpose::Message, _) => WantedAnswer::Message,
+            (Purpose::Gate(_), _) | (Purpose::Work, Some(Role::Review)) => {
+                WantedAnswer::Verdict { task: find_current_task(self.state), range }
+            }
+            (Purpose::Work, _) => WantedAnswer::Handoff,
+        }
+    }
+
+    /// Returns the base text of a prompt; empty for a task list.
+    fn write_base_text(&mut self) -> Result<String, PromptError> {
+        match &self.state.recipe.work {
+            Work::Prompt(PromptSource::Text(text)) => Ok(text.clone()),
+            Work::Prompt(PromptSource::File(path)) => self.find_prompt_file(path),
+            Work::Prompt(PromptSource::Template(template)) => self.fill_template(template),
+            Work::Tasks(_) => Ok(String::new()),
+        }
+    }
+
+    fn find_prompt_file(&self, path: &Path) -> Result<String, PromptError> {
+        let found = self.materials.find_text(&ProjectText::PromptFile(path.to_owned()))?;
+        Ok(found.unwrap_or_default().to_owned())
+    }
+
+    fn fill_template(&mut self, template: &Template) -> Result<String, PromptError> {
+        let text = match &template.place {
+            TemplatePlace::Named(prompt) => self
+                .find_usable(&ProjectText::Template(prompt.name()), OWN_TEMPLATE)
+                .unwrap_or_else(|| find_run_template(*prompt).to_owned()),
+            TemplatePlace::File(path) => self.find_prompt_file(path)?,
+        };
+        let recipe = &self.state.recipe;
+        let (gates, signal) = (recipe.gate_commands(), recipe.completion_signal());
+        let iteration = IterationNumber(self.state.iterations);
+        let frame = RunFrame::new(recipe, template, &text, &signal, &gates);
+        let rendered = fill_run_template(&RunFrame { iteration, ..frame });
+        Ok(self.take_text(rendered))
+    }
+
+    fn write_attempt_prompt(&mut self, prompt: RolePrompt, moment: Moment) -> CountedPrompt {
+        let nothing = (String::new(), Vec::new());
+        let Some(task) = find_current_task(self.state) else { return nothing };
+        let (template, companions) = self.find_frame_texts(prompt);
+        let skills = self.find_skills(task);
+        let files = self.materials.list_excerpts().take(CONTEXT_FILES);
+        let gathered = GatheredInputs {
+            skills,
+            patch: self.materials.patch.clone(),
+            files: files.map(|(path, text)| (path.to_owned(), text.to_owned())).collect(),
+            size: self.order.size,
+            reserved: self.reserved,
+        };
+        let gates = self.state.recipe.gate_commands();
+        let frame = self.build_frame(template.as_deref(), &companions, &gates);
+        let rendered =
+            render_attempt_prompt(self.state, task, prompt, &frame, &gathered, moment.now);
+        let Some(mut rendered) = rendered else { return nothing };
+        let budget = std::mem::take(&mut rendered.budget);
+        (self.take_text(rendered), budget)
+    }
+
+    /// Returns the prompt for a review gate on work that has not landed yet.
+    fn write_gate_prompt(&mut self, prompt: RolePrompt) -> Result<String, PromptError> {
+        let asked = self.write_base_text()?;
+        let gate = find_gate(self.state, &self.order.purpose);
+        let focus = match prompt {
+            RolePrompt::Quality => ReviewFocus::Quality,
+            RolePrompt::Implement | RolePrompt::Fix | RolePrompt::Review | RolePrompt::Compact => {
+                ReviewFocus::Criteria
+            }
+        };
+        let (template, companions) = self.find_frame_texts(prompt);
+        let patch = self.strip_list_files();
+        let parts = ReviewParts {
+            asked: &asked,
+            focus,
+            patch: &patch,
+            range: find_reviewed_range(self.state, &self.order.purpose),
+            hint: gate.and_then(|gate| gate.hint.as_deref()),
+            ..ReviewParts::for_task(find_current_task(self.state))
+        };
+        // Not all commands have run when an agent is asked for a gate's verdict.
+        let frame = self.build_frame(template.as_deref(), &companions, &[]);
+        let rendered = render_review(&parts, &frame);
+        Ok(self.take_text(rendered))
+    }
+
+    /// Returns the prompt for the review of a task that awaits it.
+    fn write_review_prompt(&mut self) -> String {
+        let (template, companions) = self.find_frame_texts(RolePrompt::Review);
+        let patch = self.strip_list_files();
+        let state = self.state;
+        let task = find_current_task(state);
+        let wanted = task.and_then(|task| state.tasks.as_ref()?.requested_changes.get(&task.id));
+        let is_of_task =
+            |it: &&Handoff| task.is_some_and(|task| task.id == it.task_completed.task_id);
+        let parts = ReviewParts {
+            patch: &patch,
+            range: find_reviewed_range(state, &self.order.purpose),
+            handoff: state.handoffs.iter().rev().find(is_of_task),
+            last_feedback: wanted.map(String::as_str).unwrap_or_default(),
+            keeping: ListOwnership::for_recipe(&state.recipe, &companions.tasks),
+            ..ReviewParts::for_task(task)
+        };
+        let gates = state.recipe.gate_commands();
+        let frame = self.build_frame(template.as_deref(), &companions, &gates);
+        let rendered = render_review(&parts, &frame);
+        self.take_text(rendered)
+    }
+
+    fn write_compaction_prompt(&mut self) -> String {
+        let parts = CompactParts::from_state(self.state, self.order.size);
+        let (template, companions) = self.find_frame_texts(RolePrompt::Compact);
+        if let (DocsLookup::Unavailable(why), Some(next)) = (parts.lookup, parts.next) {
+            let text = format!("the libraries of {} cannot be looked up: {why}", next.id);
+            self.warnings.push(text);
+        }
+        let gates = self.state.recipe.gate_commands();
+        let frame = self.build_frame(template.as_deref(), &companions, &gates);
+        let rendered = compact::render_compact_prompt(&parts, &frame);
+        self.take_text(rendered)
+    }
+
+    /// Returns the values that fill in the template of a role.
+    fn build_frame<'f>(
+        &self,
+        template: Option<&'f str>,
+        companions: &'f CompanionFiles,
+        gates: &'f [String],
+    ) -> RoleFrame<'f>
+    where
+        'a: 'f,
+    {
+        RoleFrame {
+            template,
+            iteration: IterationNumber(self.state.iterations),
+            limit: self.state.last_iteration(),
+            vars: &self.state.recipe.prompt.vars,
+            companions,
+            gates,
+        }
+    }
+
+    /// Returns the project's own template of a role, and the files next to the task file.
+    fn find_frame_texts(&mut self, prompt: RolePrompt) -> (Option<String>, CompanionFiles) {
+        let template = self.find_usable(&ProjectText::Template(prompt.name()), OWN_TEMPLATE);
+        let Some(work) = self.state.recipe.task_work() else {
+            return (template, CompanionFiles::default());
+        };
+        let (companions, unusable) =
+            CompanionFiles::read_files(&work.file, &self.state.project, |name| {
+                let text = ProjectText::Companion { tasks: work.file.clone(), name };
+                Ok(self.materials.find_text(&text)?.map(str::to_owned))
+            });
+        let unusable = unusable.into_iter().map(|it| format!("{}; {SKIPPED}", it.message));
+        self.warnings.extend(unusable);
+        (template, companions)
+    }
+
+    /// Returns the skills that a task names: the project's own, or ralph's.
+    fn find_skills(&mut self, task: &Task) -> Vec<(String, String)> {
+        let mut skills = Vec::new();
+        for name in &task.skills {
+            let shipped = skill::find_shipped(name);
+            let wanted = ProjectText::Skill(name.clone());
+            let instead = if shipped.is_some() { "ralph's own is used" } else { SKIPPED };
+            let is_missing = matches!(self.materials.find_text(&wanted), Ok(None));
+            let own = self.find_usable(&wanted, instead);
+            match own.or_else(|| shipped.map(str::to_owned)) {
+                Some(text) => skills.push((name.clone(), text)),
+                None if is_missing => {
+                    let missing = skill::describe_missing(name);
+                    self.warnings.push(format!("task {}: {missing}", task.id));
+                }
+                None => {}
+            }
+        }
+        skills
+    }
+
+    /// Returns the patch without the task list and its log.
+    fn strip_list_files(&self) -> String {
+        let patch = &self.materials.patch;
+        match self.state.recipe.task_work() {
+            Some(work) => {
+                let patch = remove_file_from_patch(patch, &work.file);
+                remove_file_from_patch(&patch, &work.file.with_file_name(PROGRESS))
+            }
+            None => patch.clone(),
+        }
+    }
+
+    /// Returns what was read, or warns that it cannot be used.
+    fn find_usable(&mut self, wanted: &ProjectText, instead: &str) -> Option<String> {
+        match self.materials.find_text(wanted) {
+            Ok(text) => text.map(str::to_owned),
+            Err(PromptError { message }) => {
+                self.warnings.push(format!("{message}; {instead}"));
+                None
+            }
+        }
+    }
+
+    /// Returns the text of a rendered prompt, and keeps its warnings.
+    fn take_text(&mut self, rendered: RenderedPrompt) -> String {
+        self.warnings.extend(rendered.warnings);
+        rendered.text
+    }
+}

@@ -1,0 +1,181 @@
+//! Foresees the next agent call of a run, or its end, without doing anything.
+//!
+//! It asks `choose` for the next step like the engine, and applies the event that the step will
+//! record, as long as that event is known or can be assumed: waits are over, gates pass before any
+//! work, and work that was judged lands. Not here: the request of the call, and showing it.
+
+use ralph_model::agent_call_state::AgentCallState;
+use ralph_model::event::{Event, Recorded};
+use ralph_model::gate::{GateResult, GateStatus};
+use ralph_model::ids::{AskNumber, IterationNumber, Role, TaskId};
+use ralph_model::outcome::Outcome;
+use ralph_model::run::RunState;
+use ralph_model::worktree::Checkpoint;
+
+use super::choose::{self, Step};
+use super::fold::{FoldError, apply_event};
+use crate::asking::request::CallOrder;
+use crate::ports::Moment;
+
+/// More steps than a run takes before a call, with hundreds of gates and skipped tasks.
+const MAX_STEPS: usize = 2_000;
+
+/// What a run does next, as far as it can be known.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Foreseen {
+    /// The state in which it happens.
+    pub state: RunState,
+    pub moment: Moment,
+    /// The steps before it, which are assumed to succeed.
+    pub before: Vec<Step>,
+    pub next: ForeseenAct,
+}
+
+/// What a run does next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ForeseenAct {
+    Call(CallOrder),
+    Finish(Outcome),
+    /// What follows depends on the result of this step.
+    Open(Step),
+}
+
+/// Returns the next agent call of a run, or how it ends.
+pub fn foresee_next(mut state: RunState, mut moment: Moment) -> Result<Foreseen, FoldError> {
+    let mut before = Vec::new();
+    loop {
+        let step = choose::choose_next_step(&state, moment);
+        let next = match &step {
+            Step::Ask { ask, purpose, size } => {
+                let (ask, purpose, size) = (*ask, purpose.clone(), *size);
+                Some(ForeseenAct::Call(CallOrder { ask, purpose, size }))
+            }
+            // The answer that may be found cannot be known; if there is none, this is asked.
+            Step::Recover { ask, purpose } => {
+                let call = state.current.as_ref().and_then(|current| current.call_state(purpose));
+                let size = call.map_or(AgentCallState::default().size, |call| call.size);
+                let (ask, purpose) = (AskNumber(ask.0 + 1), purpose.clone());
+                before.push(step.clone());
+                Some(ForeseenAct::Call(CallOrder { ask, purpose, size }))
+            }
+            Step::Finish(outcome) => Some(ForeseenAct::Finish(outcome.clone())),
+            _ if before.len() >= MAX_STEPS => Some(ForeseenAct::Open(step.clone())),
+            _ => None,
+        };
+        if let Some(next) = next {
+            return Ok(Foreseen { state, moment, before, next });
+        }
+        if let Step::Wait { until, .. } = step {
+            moment.now = until;
+        }
+        let Some(event) = foresee_event(&state, &step) else {
+            return Ok(Foreseen { state, moment, before, next: ForeseenAct::Open(step) });
+        };
+        apply_foreseen(&mut state, moment, event)?;
+        before.push(step);
+    }
+}
+
+/// Returns the call that begins an iteration with this task, whether the task can begin or not.
+pub fn foresee_task(
+    mut state: RunState,
+    moment: Moment,
+    task: TaskId,
+) -> Result<Foreseen, FoldError> {
+    let iteration = IterationNumber(state.iterations + 1);
+    let event = Event::IterationStarted { iteration, role: Role::Implement, task: Some(task) };
+    apply_foreseen(&mut state, moment, event)?;
+    foresee_next(state, moment)
+}
+
+/// Applies an event that has not happened.
+pub fn apply_foreseen(state: &mut RunState, moment: Moment, event: Event) -> Result<(), FoldError> {
+    let recorded = Recorded { seq: state.seq + 1, at: moment.now, ran: moment.ran, event };
+    apply_event(state, &recorded)
+}
+
+/// Returns the event that a step records, if it is known or can be assumed.
+fn foresee_event(state: &RunState, step: &Step) -> Option<Event> {
+    Some(match step {
+        Step::WriteTasks => Event::TasksWritten,
+        Step::BeginBaseline => Event::BaselineStarted { tree: None },
+        Step::Baseline { gate, severity } => {
+            let result = choose::build_cached_result(state.recipe.gates.get(*gate)?, *severity);
+            let result = GateResult { status: GateStatus::Passed, ..result };
+            Event::BaselineChecked { result }
+        }
+        Step::Begin { iteration, role, task } => {
+            let (iteration, role, task) = (*iteration, *role, task.clone());
+            Event::IterationStarted { iteration, role, task }
+        }
+        Step::Checkpoint(_) => Event::Checkpointed { checkpoint: Checkpoint::None },
+        Step::Wait { until, reason } => Event::Waiting { until: *until, reason: *reason },
+        Step::Skip { skip, .. } => {
+            let (task, by) = (skip.task.clone(), skip.by.clone());
+            Event::TaskSkipped { task, by, branch: None, commit: None }
+        }
+        Step::EndIteration(iteration) => Event::IterationEnded { iteration: *iteration },
+        Step::WriteList
+        | Step::Survey
+        | Step::DiscardMessageSideEffects
+        | Step::Commit { .. }
+        | Step::Scm { .. }
+        | Step::Rollback
+        | Step::SaveToFailureBranch => {
+            Event::IterationEnded { iteration: state.current.as_ref()?.number }
+        }
+        Step::ReadTasks
+        | Step::Recover { .. }
+        | Step::Ask { .. }
+        | Step::RecordPlanState
+        | Step::Observe
+        | Step::Check { .. }
+        | Step::RecordVerdict { .. }
+        | Step::Reuse { .. }
+        | Step::Refuse { .. }
+        | Step::Recheck
+        | Step::Judge
+        | Step::WaitWhilePaused
+        | Step::Finish(_) => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use ralph_model::units::{Millis, Timestamp};
+
+    use super::*;
+    use crate::ports::StopRequest;
+    use crate::run_loop::choose::tests::recipe;
+    use crate::run_loop::fold::start_state;
+
+    #[test]
+    fn waits_are_skipped_and_limits_end_the_run() {
+        let mut recipe = recipe();
+        (recipe.limits.iterations, recipe.limits.delay) = (2, Millis(500));
+        let event = Event::RunStarted {
+            journal: 1,
+            version: String::new(),
+            run: ralph_model::ids::RunId("r".into()),
+            project: "/p".into(),
+            recipe: Box::new(recipe),
+        };
+        let first = Recorded { seq: 1, at: Timestamp(1_000), ran: Millis(0), event };
+        let mut state = start_state(&first).expect("it begins");
+        let moment = Moment { now: Timestamp(1_000), ran: Millis(0), stop: StopRequest::Continue };
+        for number in [1, 2] {
+            let foreseen = foresee_next(state, moment).expect("it fits");
+            assert!(matches!(foreseen.next, ForeseenAct::Call(_)), "{:?}", foreseen.next);
+            assert_eq!(foreseen.state.iterations, number);
+            let has_waited = foreseen.before.iter().any(|it| matches!(it, Step::Wait { .. }));
+            assert_eq!(has_waited, number == 2);
+            assert_eq!(foreseen.moment.now.0, if number == 2 { 1_500 } else { 1_000 });
+            state = foreseen.state;
+            let event = Event::IterationEnded { iteration: IterationNumber(number) };
+            apply_foreseen(&mut state, moment, event).expect("it fits");
+        }
+        let foreseen = foresee_next(state, moment).expect("it fits");
+        let limit = Outcome::IterationsUsedUp { limit: 2 };
+        assert_eq!(foreseen.next, ForeseenAct::Finish(limit));
+    }
+}
