@@ -109,6 +109,8 @@ pub enum Step {
         message: String,
         command: String,
     },
+    /// Look for the commit, which a killed process may have made and not recorded.
+    FindCommit,
     /// Run a source-control command.
     Scm {
         command: String,
@@ -154,6 +156,7 @@ impl Step {
             | Self::WriteList
             | Self::DiscardMessageSideEffects
             | Self::Commit { .. }
+            | Self::FindCommit
             | Self::Scm { .. }
             | Self::Rollback
             | Self::SaveToFailureBranch
@@ -183,7 +186,10 @@ pub fn choose_next_step(state: &RunState, moment: Moment) -> Step {
     let has_landed = matches!(step, Step::EndIteration(_));
     if is_open && !has_landed && (moment.stop == StopRequest::Stop || state.control.stop.is_some())
     {
-        return Step::Finish(Outcome::Interrupted);
+        // The process before this one may have made the commit.
+        let is_committing = matches!(step, Step::Commit { .. });
+        let finish = Step::Finish(Outcome::Interrupted);
+        return if is_committing { Step::FindCommit } else { finish };
     }
     match state.control.pause {
         Pause::Asked { .. } | Pause::Since { .. } if can_pause_before(state, &step) => {
@@ -219,6 +225,7 @@ fn can_pause_before(state: &RunState, step: &Step) -> bool {
         | Step::Survey
         | Step::DiscardMessageSideEffects
         | Step::Commit { .. }
+        | Step::FindCommit
         | Step::Scm { .. }
         | Step::Rollback
         | Step::SaveToFailureBranch

@@ -187,6 +187,14 @@ impl<'a> Engine<'a> {
         Ok(engine)
     }
 
+    /// Opens a run whose process was killed, to end it with a clock that asks to stop. `left` is
+    /// what was checked out when it died, if the user has checked out something else since.
+    pub fn open_killed_run(ports: Ports<'a>, state: RunState, left: Option<CheckedOut>) -> Self {
+        let mut engine = Self::new(state, ports);
+        engine.expected_head = left;
+        engine
+    }
+
     fn new(state: RunState, ports: Ports<'a>) -> Self {
         let (prompt_warnings, compare_mode) =
             (prompt_inputs::PromptWarnings::default(), CompareMode::Content);
@@ -308,6 +316,7 @@ impl<'a> Engine<'a> {
             Step::Survey => self.record_survey()?,
             Step::DiscardMessageSideEffects => self.discard_message_side_effects()?,
             Step::Commit { message, command } => self.commit_work(message, command)?,
+            Step::FindCommit => self.find_unrecorded_commit()?,
             Step::Scm { command, args } => self.run_scm(&command, &args)?,
             Step::Rollback => {
                 let checkpoint = self
@@ -385,6 +394,17 @@ impl<'a> Engine<'a> {
         };
         self.record_event(Event::Landed { landed })?;
         Ok(())
+    }
+
+    /// Records the commit that a killed process made. If there is none, the run ends.
+    fn find_unrecorded_commit(&mut self) -> Result<(), StepError> {
+        match self.ports.vcs.find_commit(&self.git_mark())? {
+            Some((commit, subject)) => {
+                let landed = Landed::Committed { commit, subject };
+                Ok(self.record_event(Event::Landed { landed })?)
+            }
+            None => Err(StepError::Outcome(Outcome::Interrupted)),
+        }
     }
 
     /// Ends the run because HEAD moved between the survey and the commit. A resumed run

@@ -67,6 +67,7 @@ fn can_record(step: &Step, event: &Event) -> bool {
         Step::Commit { .. } => {
             matches!(landed, Some(Landed::Committed { .. } | Landed::NothingToCommit))
         }
+        Step::FindCommit => matches!(landed, Some(Landed::Committed { .. })),
         Step::Scm { .. } => matches!(landed, Some(Landed::ScmRan { .. })),
         Step::Rollback => matches!(landed, Some(Landed::RolledBack { .. })),
         Step::SaveToFailureBranch => matches!(landed, Some(Landed::SavedToFailureBranch { .. })),

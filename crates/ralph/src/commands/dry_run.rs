@@ -121,7 +121,7 @@ pub(crate) fn print_resume_step(
         Step::BeginBaseline | Step::Baseline { .. } => "run the gates before any work".to_owned(),
         Step::SaveToFailureBranch => "put the work on a branch of its own".to_owned(),
         Step::Judge => "decide what follows from the iteration".to_owned(),
-        Step::Survey | Step::DiscardMessageSideEffects | Step::Commit { .. } => {
+        Step::Survey | Step::DiscardMessageSideEffects | Step::Commit { .. } | Step::FindCommit => {
             "commit the work that passed".to_owned()
         }
         Step::Scm { command, args: words } => format!("run `{command} {}`", words.join(" ")),

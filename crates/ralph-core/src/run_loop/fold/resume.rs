@@ -26,9 +26,11 @@ pub(super) fn apply_resume(
         current.gate.reset_failures();
         let has_message = matches!(&current.message.end, Some(AgentCallEnd::Answered(reply))
             if scm::parse_commit_message(&reply.text).is_some());
-        // A commit that was made without a message of the agent needs none any more.
+        // A commit that was made without a message of the agent needs none any more. A call that
+        // was open when the process was killed may have been answered.
         if !has_message && !current.is_committed() {
-            current.message = AgentCallState::default();
+            let pending = current.message.pending;
+            current.message = AgentCallState { pending, ..AgentCallState::default() };
         }
     }
     if let (Some(meanwhile), Some(current)) = (meanwhile, &mut state.current) {
