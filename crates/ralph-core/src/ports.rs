@@ -189,6 +189,16 @@ pub trait Vcs {
     /// returns it and does nothing.
     fn commit_tree(&mut self, order: &CommitOrder) -> Result<CommitResult, VcsError>;
 
+    /// Finds the commit with this mark that a killed process made and could not record, finishes
+    /// it, and returns it with its subject. Nothing if no commit was begun.
+    fn find_commit(
+        &mut self,
+        mark: &IterationMark,
+    ) -> Result<Option<(CommitId, String)>, VcsError> {
+        let _ = mark;
+        Ok(None)
+    }
+
     /// Restores a checkpoint, after saving what that removes to a ref. Returns the ref.
     fn roll_back(
         &mut self,

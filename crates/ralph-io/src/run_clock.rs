@@ -31,6 +31,8 @@ pub struct RunClock {
     /// Requests found in the inbox while waiting.
     found: Vec<InboxEntry>,
     steady: SteadyTime,
+    /// Whether the run has to end, whatever the user does.
+    is_stopped: bool,
 }
 
 /// A time of day that never goes back: setting the system clock back makes no wait longer.
@@ -59,7 +61,14 @@ impl RunClock {
     /// Returns a clock whose running time continues from `before`.
     pub fn new(watch: Watch, before: Millis) -> Self {
         let steady = SteadyTime::default();
-        Self { watch, before, waited: Duration::ZERO, inbox: None, found: Vec::new(), steady }
+        let (waited, inbox, found, is_stopped) = (Duration::ZERO, None, Vec::new(), false);
+        Self { watch, before, waited, inbox, found, steady, is_stopped }
+    }
+
+    /// Asks the run to stop from the beginning, so that it only ends.
+    #[must_use]
+    pub fn with_stop_request(self) -> Self {
+        Self { is_stopped: true, ..self }
     }
 
     /// Adds the inbox that control requests arrive through.
@@ -82,8 +91,10 @@ impl Clock for RunClock {
             now: self.steady.advance_to(now(), running),
             ran: self.before.saturating_add(running.saturating_sub(self.waited).into()),
             stop: match self.watch.stage() {
-                StopStage::Running => StopRequest::Continue,
-                StopStage::Finish | StopStage::End | StopStage::Leave => StopRequest::Stop,
+                StopStage::Running if !self.is_stopped => StopRequest::Continue,
+                StopStage::Running | StopStage::Finish | StopStage::End | StopStage::Leave => {
+                    StopRequest::Stop
+                }
             },
         }
     }

@@ -454,8 +454,11 @@ impl Iteration {
             Phase::Landing(landing) => {
                 let has_message = landing.checked.message.end.as_ref().is_some_and(is_message);
                 // A commit that was made without a message of the agent needs none any more.
+                // A call that was open when the process was killed may have been answered.
                 if !has_message && landing.plan.todo.contains(&LandingStep::Commit) {
-                    landing.checked.message = AgentCallState::default();
+                    let pending = landing.checked.message.pending;
+                    landing.checked.message =
+                        AgentCallState { pending, ..AgentCallState::default() };
                 }
             }
         }

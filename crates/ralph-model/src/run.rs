@@ -172,13 +172,6 @@ impl RunState {
         task.map_or(&[][..], |task| task.acceptance_criteria.as_slice())
     }
 
-    /// Returns the mark of the commit that is under way, if its result is unknown.
-    pub fn pending_commit(&self) -> Option<IterationMark> {
-        let current = self.current.as_ref()?;
-        let is_to_land = current.judgement()?.landing == Landing::Commit;
-        (is_to_land && !current.is_committed()).then(|| self.git_mark())
-    }
-
     /// Returns the state before the work that has not landed: that of the task, or else
     /// of the iteration.
     pub fn unlanded_base(&self) -> Option<&Checkpoint> {

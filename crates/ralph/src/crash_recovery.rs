@@ -1,76 +1,160 @@
-//! Recovers from a run that was killed (crash, `kill -9`, power loss).
+//! Ends a run that was killed (crash, `kill -9`, power loss), before the next command uses the task
+//! list or the plan.
 //!
 //! Its journal has no end event, git may have been interrupted in the middle of a commit, and the
-//! agent may have changed the task list or the plan. The next command that uses the list repairs
-//! this once and records the end of the run. Not here: resuming the run, which stays possible.
+//! agent may have changed the list or the plan. The engine sees to all of this, as it does for a run
+//! that the user stops: it continues from the journal with a clock that asks to stop. Here is what
+//! the dead process left outside of its journal. Not here: resuming the run, which stays possible.
 
 use std::fs;
 use std::time::Duration;
 
-use ralph_core::run_loop::fold::apply_event;
-use ralph_io::git::{GitRepository, GitVcs};
-use ralph_io::process::Watch;
-use ralph_io::store::{self, Journal, ProjectLayout, RunDir, RunLock, journal, runs};
+use ralph_core::answers::reply_fold::ReplyFold;
+use ralph_core::ports::{Activity, Agent, AgentRequest, GateOrder, Gates, Ports, Ui, Vcs};
+use ralph_core::run_loop::choose::build_cached_result;
+use ralph_core::run_loop::engine::Engine;
+use ralph_io::git::{GitRepository, GitVcs, NoRepository};
+use ralph_io::process::{self, Watch};
+use ralph_io::run_clock::RunClock;
+use ralph_io::store::{
+    Journal, JournalError, ProjectLayout, RunDir, RunLock, RunStore, journal, runs,
+};
 use ralph_io::{clock, sandbox};
+use ralph_model::agent_output::{AgentEvent, Reply};
+use ralph_model::child::{ChildEnd, Ending, Force};
 use ralph_model::event::{Event, Recorded};
-use ralph_model::outcome::Outcome;
+use ralph_model::failure::{Failure, FailureClass};
+use ralph_model::gate::{GateResult, GateStatus};
 use ralph_model::run::RunState;
-use ralph_model::worktree::{CheckedOut, Checkpoint, EndSnapshot, Landed};
+use ralph_model::units::Millis;
+use ralph_model::worktree::{CheckedOut, Checkpoint};
 
-use crate::cli_error::CliError;
+use crate::cli_error::{CliError, to_engine_error};
 use crate::project::Project;
+use crate::secrets;
 use crate::settings::LoadedSettings;
 
 /// No agent outlives its run longer than this.
 const AGENT_EXIT_DEADLINE: Duration = Duration::from_secs(60);
 
-/// Restores the task list or the plan if the last run was killed, and returns remarks for the user.
-pub(crate) fn repair_after_crash(
+/// Ends the last run if it was killed: the task list and the plan are restored. Returns remarks for
+/// the user.
+pub(crate) fn end_killed_run(
     project: &Project,
     loaded: &LoadedSettings,
 ) -> Result<Vec<String>, CliError> {
     let repository = project.find_repository(&Watch::new_detached())?;
     let layout = project.find_layout_in(loaded, repository.as_ref())?;
     let last = runs::list_runs(layout.state()).into_iter().find(|run| run.started.is_some());
-    let (Some(last), None) = (last, RunLock::find_holder(layout.state())) else {
-        return Ok(Vec::new());
-    };
+    let Some(last) = last.filter(|last| last.outcome.is_none()) else { return Ok(Vec::new()) };
+    // Held by a run that is active.
+    let Ok(_lock) = RunLock::acquire(layout.state(), clock::now()) else { return Ok(Vec::new()) };
     let path = layout.run_dir(&last.id).journal_path();
     // Commands that need the journal report that it cannot be read.
-    let Ok(mut state) = journal::fold_journal(&path) else { return Ok(Vec::new()) };
+    let Ok(state) = journal::fold_journal(&path) else { return Ok(Vec::new()) };
     if state.outcome.is_some() || state.project != project.directory {
         return Ok(Vec::new());
     }
-    let run = layout.run_dir(&last.id);
-    let removed = sandbox::remove_appeared(run.path(), layout.state(), &project.directory);
-    let mut remarks: Vec<String> = removed.iter().map(ToString::to_string).collect();
-    let mut facts = Vec::new();
+    let journal = match Journal::open_for_append(&path) {
+        Err(JournalError::Newer { .. }) => return Ok(Vec::new()),
+        opened => opened.map_err(CliError::from_input_error)?,
+    };
+    process::sweep_run(&state.run.0);
+    finish(project, repository, layout, journal, state)
+}
+
+/// Runs the engine to the end of a killed run.
+fn finish(
+    project: &Project,
+    repository: Option<GitRepository>,
+    layout: ProjectLayout,
+    journal: Journal,
+    state: RunState,
+) -> Result<Vec<String>, CliError> {
+    let files = layout.run_dir(&state.run);
+    let removed = sandbox::remove_appeared(files.path(), layout.state(), &project.directory);
+    let mut warnings: Vec<String> = removed.iter().map(ToString::to_string).collect();
     let mut left = None;
-    if let Some(repository) = repository {
-        let files = layout.run_dir(&last.id);
-        remarks.extend(remove_stale_locks(&repository, &files));
-        facts.extend(find_pending_commit(repository.clone(), &layout, &mut state)?);
-        left = find_left_repository_state(&repository, &files, &state)?;
+    if let Some(repository) = &repository {
+        warnings.extend(remove_stale_locks(repository, &files));
+        left = find_checkout_change(repository, &files, &state)?.map(|moved| moved.left);
     }
-    let restored =
-        store::repair_after_crash(&layout, &state).map_err(CliError::from_input_error)?;
-    let plan = store::plan::repair_after_crash(&layout, &state)
-        .transpose()
-        .map_err(CliError::from_input_error)?;
-    // The task file, if there is one, is in sync now.
-    let left =
-        Some(Box::new(EndSnapshot { repository: left, task_file_in_sync: state.tasks.is_some() }));
-    facts.push(build_next_record(&state, Event::RunEnded { outcome: Outcome::Interrupted, left }));
-    // If the end cannot be recorded, the next command repeats this recovery.
-    if let Ok(mut journal) = Journal::open_for_append(&path) {
-        let _ = facts.iter().try_for_each(|fact| journal.append(fact));
+    let watch = Watch::new_detached();
+    let mut git = repository.map(|repository| GitVcs::new(repository, files.path()));
+    let mut none = NoRepository::new(&project.directory, project.env.clone(), watch.clone());
+    let vcs: &mut dyn Vcs = match &mut git {
+        Some(git) => git,
+        None => &mut none,
+    };
+    let masker = secrets::build_masker(&project.env, &state.recipe);
+    let mut store = RunStore::new(layout, journal, files, "".into(), "".into()).with_masker(masker);
+    let mut clock = RunClock::new(watch, state.ran).with_stop_request();
+    let mut remarks = RemarkCollector(Vec::new());
+    let run = state.run.clone();
+    let ports = Ports {
+        agent: &mut NoChild,
+        gates: &mut NoChild,
+        vcs,
+        store: &mut store,
+        clock: &mut clock,
+        ui: &mut remarks,
+    };
+    let mut engine = Engine::open_killed_run(ports, state);
+    let ended = warnings.into_iter().try_for_each(|warning| engine.warn(warning));
+    ended.and_then(|()| engine.end_killed_run(left)).map_err(|error| to_engine_error(&error))?;
+    let describe = |remark: String| format!("run {run} was killed: {remark}");
+    Ok(remarks.0.into_iter().map(describe).collect())
+}
+
+/// Starts nothing: a run that only ends asks no agent and runs no gate.
+struct NoChild;
+
+/// Why nothing was started.
+const ENDING: &str = "the run is ending";
+
+impl Agent for NoChild {
+    fn ask(&mut self, _: &AgentRequest, _: &mut dyn FnMut(&AgentEvent)) -> Reply {
+        let end = ChildEnd::from_ending(Ending::Interrupted { force: Force::Terminated });
+        let failure = Failure::new(FailureClass::Interrupted, ENDING);
+        ReplyFold::default().into_reply(end, Some(failure))
     }
-    let run = &state.run;
-    let tasks = restored
-        .into_iter()
-        .map(|what| format!("run {run} was killed; restored in the task list: {what}"));
-    remarks.extend(tasks.chain(plan.map(|what| format!("run {run} died: {what}"))));
-    Ok(remarks)
+
+    fn recover(&mut self, _: &AgentRequest) -> Option<Reply> {
+        None
+    }
+
+    fn command_line(&self, _: &AgentRequest) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+impl Gates for NoChild {
+    fn run_gate(&mut self, order: &GateOrder<'_>, _: &mut dyn FnMut(Millis)) -> GateResult {
+        let end = ChildEnd::from_ending(Ending::Interrupted { force: Force::Terminated });
+        let result = build_cached_result(order.gate, order.severity);
+        GateResult { status: GateStatus::Failed, end: Some(end), ..result }
+    }
+}
+
+/// Collects what the user should know.
+struct RemarkCollector(Vec<String>);
+
+impl Ui for RemarkCollector {
+    fn show_event(&mut self, recorded: &Recorded, state: &RunState) {
+        if let Event::Warned { text } = &recorded.event {
+            self.0.push(text.clone());
+        }
+        if let Event::TasksRead { remarks, .. } = &recorded.event {
+            self.0.extend(remarks.iter().cloned());
+            if remarks.is_empty() && state.recipe.is_list_owned_by_agent() {
+                self.0.push("the task list was restored".to_owned());
+            }
+        }
+    }
+
+    fn show_agent_event(&mut self, _: &AgentEvent) {}
+
+    fn show_activity(&mut self, _: &Activity<'_>) {}
 }
 
 /// Moves away the lock files of a git process that was killed with the run, and reports them.
@@ -112,41 +196,4 @@ pub(crate) fn find_checkout_change(
 pub(crate) struct CheckoutChange {
     pub(crate) left: CheckedOut,
     pub(crate) now: CheckedOut,
-}
-
-/// Returns the state of the repository in which a killed run left work that has not landed, as far
-/// as it is known.
-fn find_left_repository_state(
-    repository: &GitRepository,
-    files: &RunDir,
-    state: &RunState,
-) -> Result<Option<Checkpoint>, CliError> {
-    if !matches!(state.unlanded_base(), Some(Checkpoint::Git { .. })) {
-        return Ok(None);
-    }
-    let CheckedOut { head, branch } = match find_checkout_change(repository, files, state)? {
-        Some(moved) => moved.left,
-        None => repository.checked_out().map_err(CliError::from_git_error)?,
-    };
-    Ok(Some(Checkpoint::Git { head, branch, tree: None }))
-}
-
-/// Asks git whether the commit in progress was made, and applies it to the state.
-fn find_pending_commit(
-    repository: GitRepository,
-    layout: &ProjectLayout,
-    state: &mut RunState,
-) -> Result<Option<Recorded>, CliError> {
-    let Some(mark) = state.pending_commit() else { return Ok(None) };
-    let mut git = GitVcs::new(repository, layout.run_dir(&state.run).path());
-    let found = git.finish_commit(&mark).map_err(CliError::from_git_error)?;
-    let Some((commit, subject)) = found else { return Ok(None) };
-    let fact =
-        build_next_record(state, Event::Landed { landed: Landed::Committed { commit, subject } });
-    // An event that does not fit is left for `ralph resume` to handle.
-    Ok(apply_event(state, &fact).is_ok().then_some(fact))
-}
-
-fn build_next_record(state: &RunState, event: Event) -> Recorded {
-    Recorded { seq: state.seq + 1, at: clock::now(), ran: state.ran, event }
 }

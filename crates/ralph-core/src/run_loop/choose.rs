@@ -103,6 +103,8 @@ pub enum Step {
         message: String,
         command: String,
     },
+    /// Look for the commit, which a killed process may have made and not recorded.
+    FindCommit,
     /// Run a source-control command.
     Scm {
         command: String,
@@ -142,7 +144,10 @@ pub fn choose_next_step(state: &RunState, moment: Moment) -> Step {
     let has_landed = matches!(step, Step::EndIteration(_));
     if is_open && !has_landed && (moment.stop == StopRequest::Stop || state.control.stop.is_some())
     {
-        return Step::Finish(Outcome::Interrupted);
+        // The process before this one may have made the commit.
+        let is_committing = matches!(step, Step::Commit { .. });
+        let finish = Step::Finish(Outcome::Interrupted);
+        return if is_committing { Step::FindCommit } else { finish };
     }
     match state.control.pause {
         Pause::Asked { .. } | Pause::Since { .. } if can_pause_before(state, &step) => {

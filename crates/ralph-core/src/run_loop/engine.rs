@@ -163,6 +163,17 @@ impl<'a> Engine<'a> {
         Ok(engine)
     }
 
+    /// Opens a run whose process was killed, to end it with a clock that asks to stop.
+    pub fn open_killed_run(ports: Ports<'a>, state: RunState) -> Self {
+        Self::new(state, ports)
+    }
+
+    /// Ends a run that was killed. `left` is what was checked out when it died, if the user
+    /// has checked out something else since.
+    pub fn end_killed_run(&mut self, left: Option<CheckedOut>) -> Result<Outcome, EngineError> {
+        self.run_to_end(left)
+    }
+
     fn new(state: RunState, ports: Ports<'a>) -> Self {
         Self { state, ports }
     }
@@ -187,13 +198,18 @@ impl<'a> Engine<'a> {
 
     /// Runs the loop until the run ends.
     pub fn run(&mut self) -> Result<Outcome, EngineError> {
+        self.run_to_end(None)
+    }
+
+    /// Runs the loop. `left` is what was checked out before somebody else moved it, if known.
+    fn run_to_end(&mut self, left: Option<CheckedOut>) -> Result<Outcome, EngineError> {
         loop {
             self.poll_control_requests()?;
             let moment = self.ports.clock.read_moment();
             let step = choose::choose_next_step(&self.state, moment);
             match self.execute_step(step, moment) {
                 Ok(()) => {}
-                Err(StepError::Outcome(outcome)) => return self.finish_run(outcome, None),
+                Err(StepError::Outcome(outcome)) => return self.finish_run(outcome, left),
                 Err(StepError::Moved { then, now }) => {
                     let message = format!(
                         "HEAD moved before the commit: {then} was checked out, and now it is {now}; \
@@ -279,6 +295,7 @@ impl<'a> Engine<'a> {
             Step::Survey => self.record_survey()?,
             Step::DiscardMessageSideEffects => self.discard_message_side_effects()?,
             Step::Commit { message, command } => self.commit_work(message, command)?,
+            Step::FindCommit => self.find_unrecorded_commit()?,
             Step::Scm { command, args } => self.run_scm(&command, &args)?,
             Step::Rollback => {
                 let checkpoint = self.map_current(|current| current.checkpoint().cloned());
@@ -354,6 +371,17 @@ impl<'a> Engine<'a> {
         };
         self.record_event(Event::Landed { landed })?;
         Ok(())
+    }
+
+    /// Records the commit that a killed process made. If there is none, the run ends.
+    fn find_unrecorded_commit(&mut self) -> Result<(), StepError> {
+        match self.ports.vcs.find_commit(&self.git_mark())? {
+            Some((commit, subject)) => {
+                let landed = Landed::Committed { commit, subject };
+                Ok(self.record_event(Event::Landed { landed })?)
+            }
+            None => Err(StepError::Outcome(Outcome::Interrupted)),
+        }
     }
 
     fn surveyed_tree(&self) -> Option<TreeId> {

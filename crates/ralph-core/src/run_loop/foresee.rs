@@ -134,6 +134,7 @@ fn foresee_event(state: &RunState, step: &Step) -> Option<Event> {
         | Step::Reuse { .. }
         | Step::Refuse { .. }
         | Step::Recheck
+        | Step::FindCommit
         | Step::Judge
         | Step::WaitWhilePaused
         | Step::Finish(_) => return None,

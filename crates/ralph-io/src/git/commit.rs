@@ -292,10 +292,13 @@ impl GitVcs {
 
     /// Finishes a commit with this mark that a run had made when it died, and returns it with its
     /// subject. None if no commit was made.
-    pub fn finish_commit(
+    pub(super) fn finish_commit(
         &mut self,
         mark: &IterationMark,
     ) -> Result<Option<(CommitId, String)>, VcsError> {
+        if !self.build_intent_path(mark).exists() {
+            return Ok(None);
+        }
         self.repair_git_dir();
         let head = self.repository.head()?;
         let Some(before) = self.find_tree_before(mark, &head)? else { return Ok(None) };

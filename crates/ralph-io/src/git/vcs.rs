@@ -361,6 +361,13 @@ impl Vcs for GitVcs {
         }
     }
 
+    fn find_commit(
+        &mut self,
+        mark: &IterationMark,
+    ) -> Result<Option<(CommitId, String)>, VcsError> {
+        self.finish_commit(mark)
+    }
+
     fn roll_back(
         &mut self,
         mark: &IterationMark,

@@ -27,7 +27,7 @@ pub use files::RunStore;
 pub use journal::{Journal, JournalError};
 pub use layout::{LayoutError, ProjectLayout, RunDir};
 pub use lock::{LockError, RunLock};
-pub use tasks::{read_project_excerpt, repair_after_crash};
+pub use tasks::read_project_excerpt;
 
 #[cfg(test)]
 mod sample;

@@ -12,9 +12,8 @@ use ralph_core::ports::StoreError;
 use ralph_core::tasks::checklist::Checklist;
 use ralph_core::tasks::plan::assess_plan;
 use ralph_model::plan::{PlanCopy, PlanState};
-use ralph_model::run::RunState;
 
-use super::layout::{PROJECT_DIRECTORY, ProjectLayout, RunDir};
+use super::layout::{PROJECT_DIRECTORY, RunDir};
 use super::prompts;
 use crate::{atomic_file, bounded_read};
 
@@ -135,17 +134,6 @@ fn build_copy_path(run: &RunDir) -> PathBuf {
 pub fn inspect_plan(project: &Path, file: &Path) -> PlanState {
     let file = project.join(file);
     assess_plan(read_plan(project, &file))
-}
-
-/// Restores the plan that a dead run has lost. Returns a message for the user.
-pub fn repair_after_crash(
-    layout: &ProjectLayout,
-    state: &RunState,
-) -> Option<Result<String, StoreError>> {
-    let plan = state.recipe.plan.as_ref()?;
-    let kept = KeptPlan::new(layout.project(), &plan.file, &layout.run_dir(&state.run));
-    let message = kept.read_and_keep().describe_restore(&plan.file)?;
-    Some(kept.restore().map(|()| message))
 }
 
 fn read_plan(project: &Path, file: &Path) -> Result<Option<String>, String> {

@@ -10,18 +10,15 @@ use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 
 use ralph_core::ports::{ListOrder, StoreError, TasksError};
-use ralph_core::run_loop::fold::{Durability, PendingList, build_pending_list};
-use ralph_core::tasks::external_edits::{self, MergedList};
 use ralph_model::amendment::AmendmentRecord;
 use ralph_model::ids::IterationNumber;
-use ralph_model::run::RunState;
 use ralph_model::task::{TaskChange, TaskList, TasksFound};
 use ralph_model::text;
 use ralph_model::units::Timestamp;
 use rustix::fs::OFlags;
 
 use super::files::{RunStore, open_for_appending};
-use super::layout::{ProjectLayout, RunDir};
+use super::layout::RunDir;
 use super::proposals;
 use crate::formats::TaskFile;
 use crate::{atomic_file, bounded_read};
@@ -275,62 +272,6 @@ fn restore_from_copy(
 /// Returns the name of the task file's backup in ralph's own directory.
 fn format_backup_name(path: &Path) -> String {
     format!("{}.bak", path.file_name().unwrap_or_default().to_string_lossy())
-}
-
-/// Repairs the task file of a run that died: its agent's changes to the list do not count. Returns
-/// what was reverted.
-pub fn repair_after_crash(
-    layout: &ProjectLayout,
-    state: &RunState,
-) -> Result<Vec<String>, TasksError> {
-    let (Some(work), Some(board)) = (state.recipe.task_work(), &state.tasks) else {
-        return Ok(Vec::new());
-    };
-    let place = layout.project().join(&work.file);
-    let cannot = |error: &dyn std::fmt::Display| TasksError {
-        message: format!("cannot repair `{}`: {error}", place.display()),
-    };
-    let run = layout.run_dir(&state.run);
-    let is_good = |read: &Result<TaskFile, _>| {
-        read.as_ref()
-            .is_ok_and(|file: &TaskFile| file.list().list_terms() == board.list.list_terms())
-    };
-    bounded_read::check_inside_project(layout.project(), &work.file)
-        .or_else(|_| fs::remove_file(&place))
-        .map_err(|error| cannot(&error))?;
-    let mut read = TaskFile::read(&place);
-    let (mut remarks, mut is_restored) = (Vec::new(), false);
-    if !is_good(&read) && run.tasks_path().exists() {
-        let aside =
-            layout.create_project_directory(&[]).map(|directory| directory.join(DAMAGED_FILE));
-        restore_from_copy(layout.project(), &place, &run, aside.ok().as_deref())
-            .map_err(|error| cannot(&error))?;
-        remarks.push("its file was damaged, or its checks were changed".to_owned());
-        read = TaskFile::read(&place);
-        is_restored = true;
-    }
-    // Problems of a file that cannot be restored are reported when it is opened.
-    let Ok(file) = read else { return Ok(remarks) };
-    let current = state.current.as_ref().and_then(|current| current.task.as_ref());
-    let merged = match build_pending_list(state).filter(|ahead| ahead.list == *file.list()) {
-        // A list written by a landing is no edit, and counts if the landing reached its commit.
-        Some(PendingList { durability: Durability::Committed, .. }) => return Ok(remarks),
-        Some(PendingList { list: _, durability: Durability::Tentative }) => {
-            MergedList::from_known(&board.list)
-        }
-        None => external_edits::merge_edits(&board.list, file.list(), current),
-    };
-    let changes = external_edits::diff_lists(file.list(), &merged.list);
-    if !changes.is_empty() {
-        let directory = layout.create_project_directory(&[]).map_err(|error| cannot(&error))?;
-        let backup = directory.join(format_backup_name(&work.file));
-        file.change_on_disk(&changes, &backup).map_err(|error| cannot(&error))?;
-    }
-    // A restored file is as ralph left it long ago, so its differences are no edits.
-    if !is_restored {
-        remarks.extend(merged.reverted);
-    }
-    Ok(remarks)
 }
 
 /// Reads a file of the project as an excerpt, for a prompt. None if it does not exist, is no text

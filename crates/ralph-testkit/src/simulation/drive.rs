@@ -71,7 +71,8 @@ pub fn run_plan(plan: &SimulationPlan) -> SimulationReport {
             ProcessEnd::Ended(outcome) => outcome,
             // A process that dies after writing the end has still ended the run.
             ProcessEnd::Died => {
-                match find_recorded_outcome(&port.world.borrow().journal[known..]) {
+                let recorded = find_recorded_outcome(&port.world.borrow().journal[known..]);
+                match recorded.or_else(|| end_killed_run(&port, &mut deaths)) {
                     Some(outcome) => outcome,
                     None => continue,
                 }
@@ -99,6 +100,30 @@ pub fn run_plan(plan: &SimulationPlan) -> SimulationReport {
         steps: world.all_steps,
         journal: std::mem::take(&mut world.journal),
         played: 1,
+    }
+}
+
+/// Ends a run that died, as a command does that uses the task list next. Returns the outcome if
+/// the work was complete; any other end is resumed. Not where a death must change nothing: to
+/// resume a run that was stopped is another order to ask the agent.
+fn end_killed_run(port: &Port, deaths: &mut impl Iterator<Item = u64>) -> Option<Outcome> {
+    let has_begun = !port.world.borrow().journal.is_empty();
+    if !has_begun || port.world.borrow().plan.is_timeless() {
+        return None;
+    }
+    port.world.borrow_mut().begin_process(deaths.next());
+    port.world.borrow_mut().stops = true;
+    port.world.borrow_mut().tally.count_one("killed runs ended");
+    let ended = run_process(port, || {
+        let mut handles: [Port; 6] = std::array::from_fn(|_| port.clone());
+        let [agent, gates, vcs, store, clock, ui] = &mut handles;
+        let ports = Ports { agent, gates, vcs, store, clock, ui };
+        let state = fold_events(&port.world.borrow().journal)?;
+        Engine::open_killed_run(ports, state, None).run()
+    });
+    match ended {
+        ProcessEnd::Ended(Outcome::Complete) => Some(Outcome::Complete),
+        ProcessEnd::Ended(_) | ProcessEnd::Died | ProcessEnd::Caught => None,
     }
 }
 

@@ -145,6 +145,19 @@ impl Vcs for SharedWorld {
         Ok(result)
     }
 
+    fn find_commit(
+        &mut self,
+        mark: &IterationMark,
+    ) -> Result<Option<(CommitId, String)>, VcsError> {
+        self.count_call();
+        let world = self.0.borrow();
+        let last = world.commits.last().filter(|commit| commit.2 == *mark);
+        Ok(last.map(|(_, message, _)| {
+            let subject = message.lines().next().unwrap_or_default().to_owned();
+            (CommitId((world.commits.len() - 1).to_string()), subject)
+        }))
+    }
+
     fn roll_back(
         &mut self,
         _mark: &IterationMark,

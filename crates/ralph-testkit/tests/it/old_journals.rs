@@ -70,6 +70,7 @@ fn can_record(step: &Step, event: &Event) -> bool {
         Step::Commit { .. } => {
             matches!(landed, Some(Landed::Committed { .. } | Landed::NothingToCommit))
         }
+        Step::FindCommit => matches!(landed, Some(Landed::Committed { .. })),
         Step::Scm { .. } => matches!(landed, Some(Landed::ScmRan { .. })),
         Step::Rollback => matches!(landed, Some(Landed::RolledBack { .. })),
         Step::SaveToFailureBranch => matches!(landed, Some(Landed::SavedToFailureBranch { .. })),
@@ -111,20 +112,21 @@ fn check(path: &Path) {
     let events: Vec<Recorded> = text
         .lines()
         .map(|line| {
-            serde_json::from_str(line).unwrap_or_else(|error| panic!("{path:?}: {error}: {line}"))
+            serde_json::from_str(line)
+                .unwrap_or_else(|error| panic!("{}: {error}: {line}", path.display()))
         })
         .collect();
     let mut state = start_state(&events[0]).expect("a first event");
     for (place, recorded) in events.iter().enumerate().skip(1) {
         let event = &recorded.event;
         let outcome = find_outcome(&events[place..]);
-        let stop = match outcome {
+        let wanted = match outcome {
             Some(Outcome::Interrupted) => StopRequest::Stop,
             _ => StopRequest::Continue,
         };
         // The step failed, whichever it was.
         let has_failed = matches!(outcome, Some(Outcome::GitFailed { .. }));
-        let moment = Moment { now: recorded.at, ran: recorded.ran, stop };
+        let moment = Moment { now: recorded.at, ran: recorded.ran, stop: wanted };
         let step = choose_next_step(&state, moment);
         assert!(
             has_failed || is_beside_steps(event) || can_record(&step, event),
@@ -133,7 +135,7 @@ fn check(path: &Path) {
             recorded.seq
         );
         apply_event(&mut state, recorded)
-            .unwrap_or_else(|error| panic!("{path:?}, event {}: {error}", recorded.seq));
+            .unwrap_or_else(|error| panic!("{}, event {}: {error}", path.display(), recorded.seq));
     }
 }
 

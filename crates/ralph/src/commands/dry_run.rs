@@ -199,7 +199,7 @@ fn describe_step(step: &Step) -> String {
         }
         Step::SaveToFailureBranch => "put the work on a branch of its own".to_owned(),
         Step::Judge => "decide what follows from the iteration".to_owned(),
-        Step::Survey | Step::DiscardMessageSideEffects | Step::Commit { .. } => {
+        Step::Survey | Step::DiscardMessageSideEffects | Step::Commit { .. } | Step::FindCommit => {
             "commit the work that passed".to_owned()
         }
         Step::Scm { command, args: words } => format!("run `{command} {}`", words.join(" ")),

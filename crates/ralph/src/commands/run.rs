@@ -89,7 +89,7 @@ pub(super) fn load_for_start(
 ) -> Result<LoadedSettings, CliError> {
     let mut loaded = load_with_flags(project, args, flags)?;
     if !args.dry_run {
-        loaded.warnings.extend(crash_recovery::repair_after_crash(project, &loaded)?);
+        loaded.warnings.extend(crash_recovery::end_killed_run(project, &loaded)?);
     }
     Ok(loaded)
 }

@@ -50,7 +50,7 @@ pub(crate) fn main(common: &CommonArgs, args: &TasksArgs) -> Result<ExitStatus, 
         | None => false,
     };
     if changes {
-        for warning in crash_recovery::repair_after_crash(&project, &loaded)? {
+        for warning in crash_recovery::end_killed_run(&project, &loaded)? {
             screen::print_warning(&warning);
         }
     }

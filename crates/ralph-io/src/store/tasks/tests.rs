@@ -11,6 +11,7 @@ use ralph_model::task_state::DirtyTasks;
 
 use super::*;
 use crate::store::journal::Journal;
+use crate::store::layout::ProjectLayout;
 
 const PLAN: &str = r#"{"x": 1, "tasks": [
   {"id": "a", "title": "A", "description": "d", "status": "pending", "acceptance_criteria": ["c"]},

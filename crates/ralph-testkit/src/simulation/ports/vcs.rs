@@ -9,7 +9,7 @@ use ralph_core::ports::{
 };
 use ralph_model::glob::Pattern;
 use ralph_model::run::IterationMark;
-use ralph_model::worktree::{CheckedOut, Checkpoint, Observation, SecretLeak, TreeId};
+use ralph_model::worktree::{CheckedOut, Checkpoint, CommitId, Observation, SecretLeak, TreeId};
 
 use super::{GIT_ERROR, Port};
 use crate::simulation::observer::Invariant;
@@ -184,6 +184,20 @@ impl Vcs for Port {
         self.count_step();
         self.try_git(FaultKind::CommitFailsLate)?;
         Ok(result)
+    }
+
+    fn find_commit(
+        &mut self,
+        mark: &IterationMark,
+    ) -> Result<Option<(CommitId, String)>, VcsError> {
+        self.count_step();
+        let world = self.world.borrow();
+        let repository = &world.repository;
+        let is_ours = |at: &usize| repository.commits[*at].mark.as_ref() == Some(mark);
+        Ok(repository.head.filter(is_ours).map(|made| {
+            let message = repository.commits[made].message.lines().next().unwrap_or_default();
+            (format_commit_id(made), message.to_owned())
+        }))
     }
 
     fn roll_back(

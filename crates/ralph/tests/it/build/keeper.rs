@@ -471,7 +471,7 @@ fn list_changes_before_a_kill_are_not_trusted_by_the_next_run() {
         );
         let end = build(&sealed, &["1", "--include-dirty"]).expect_code(1);
         let message = shown(&end.stderr);
-        assert!(message.contains("was killed; restored in the task list"), "{message}");
+        assert!(message.contains("was killed: the task "), "{message}");
         assert!(sealed.read_file("ralph/tasks.json").contains("\"false\""), "the check is back");
         assert!(message.contains("Gate false"), "{message}");
         let standing = standing(&sealed);
@@ -486,7 +486,7 @@ fn list_changes_before_a_kill_are_not_trusted_by_the_next_run() {
 fn user_edits_after_a_kill_are_kept() {
     let sealed = killed_in_the_act(json!({ "baseline": "off" }));
     let end = sealed.run_ralph(&["tasks", "set-status", "US-2", "skipped"]).expect_code(0);
-    assert!(end.stderr.contains("was killed; restored"), "{}", end.stderr);
+    assert!(end.stderr.contains("was killed: the task "), "{}", end.stderr);
     let status = sealed.run_ralph(&["tasks", "list", "--json"]).stdout;
     let list: Value = serde_json::from_str(&status).expect("JSON");
     let statuses: Vec<&Value> =
