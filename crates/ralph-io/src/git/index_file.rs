@@ -185,13 +185,11 @@ impl IndexFile {
             content.push(0);
             content.extend_from_slice(&id);
         }
-        match store {
-            Some(store) => store.write("tree", &content).ok(),
-            None => {
-                let id = hash_object("tree", &content);
-                cached.and_then(|it| it.written).is_none_or(|(_, known)| known == id).then_some(id)
-            }
+        if let Some(store) = store {
+            return store.write("tree", &content).ok();
         }
+        let id = hash_object("tree", &content);
+        cached.and_then(|it| it.written).is_none_or(|(_, known)| known == id).then_some(id)
     }
 
     /// Returns the changes from this index to another one.

@@ -77,17 +77,21 @@ impl ObjectStore {
 
 /// Returns the id of an object.
 pub(super) fn hash_object(kind: &str, content: &[u8]) -> ObjectId {
-    let mut context = Context::new(&SHA1_FOR_LEGACY_USE_ONLY);
-    context.update(format_header(kind, content).as_bytes());
-    context.update(content);
+    let mut hasher = Context::new(&SHA1_FOR_LEGACY_USE_ONLY);
+    hasher.update(format_header(kind, content).as_bytes());
+    hasher.update(content);
     let mut id = ObjectId::default();
-    id.copy_from_slice(context.finish().as_ref());
+    id.copy_from_slice(hasher.finish().as_ref());
     id
 }
 
 /// Returns an id as text.
 pub(super) fn format_id(id: &ObjectId) -> String {
-    id.iter().map(|byte| format!("{byte:02x}")).collect()
+    let mut text = String::with_capacity(id.len() * 2);
+    for byte in id {
+        text += &format!("{byte:02x}");
+    }
+    text
 }
 
 /// Parses an id.

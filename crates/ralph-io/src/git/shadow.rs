@@ -117,12 +117,11 @@ impl ShadowIndex {
 
     /// Returns the tree in the shadow index.
     pub(super) fn write_tree(&mut self, repository: &GitRepository) -> Result<String, VcsError> {
-        let tree = match repository.write_tree_of(&self.index) {
-            Some(tree) => tree,
-            None => {
-                let call = repository.build_plumbing(&["write-tree"]).with_index(&self.index);
-                repository.commands.run_for_line(call)?
-            }
+        let tree = if let Some(tree) = repository.write_tree_of(&self.index) {
+            tree
+        } else {
+            let call = repository.build_plumbing(&["write-tree"]).with_index(&self.index);
+            repository.commands.run_for_line(call)?
         };
         self.tree = Some(tree.clone());
         Ok(tree)

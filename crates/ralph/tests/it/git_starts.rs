@@ -79,9 +79,9 @@ fn building_with_a_gate_starts_git_three_times_and_then_six_times_a_task() {
 }
 
 #[test]
-fn a_prompt_starts_git_three_times_and_then_four_times_an_iteration() {
+fn a_prompt_starts_git_three_times_and_then_three_times_an_iteration() {
     let sealed = prepare(json!({ "commit": "ralph" }));
     sealed.run_ralph(&["run", "-p", "work", "-m", "4"]).expect_code(1);
-    check(&sealed, 4);
+    check(&sealed, 3);
     assert_eq!(sealed.run_git(&["status", "--porcelain"]), "");
 }
