@@ -30,7 +30,7 @@ fn main() {
     start_up();
     gap("nothing committed", &Place::with_files(Landing::Nothing, Walls::None, 0));
     gap("each iteration committed", &Place::with_files(Landing::Commit, Walls::None, 0));
-    if gaps::has_native_cells() {
+    if gaps::has_native_sandbox() {
         let place = Place::with_files(Landing::Commit, Walls::Native, 0);
         gap("each iteration committed, in the sandbox", &place);
     }
@@ -53,8 +53,8 @@ fn start_up() {
     );
 }
 
-/// The time from one agent's end to the next one's start, against the git commands that the
-/// same work needs when they are run by hand. Both take turns, ten iterations each.
+/// The time from one agent's end to the next one's start, against a start of the agent and what a
+/// user would type to commit. Both take turns, ten iterations each.
 fn gap(what: &str, place: &Place) {
     let (mut ours, mut bare) = (Vec::new(), Vec::new());
     for _ in 0..6 {
@@ -63,7 +63,7 @@ fn gap(what: &str, place: &Place) {
     }
     let [ours, bare] = [ours, bare].map(|times| Times::from(times).median());
     println!(
-        "gap, {what}: ralph {ours:.2?}, bare git and a start {bare:.2?}, ratio {:.2}",
+        "gap, {what}: ralph {ours:.2?}, by hand {bare:.2?}, ratio {:.2}",
         calculate_ratio(ours, bare)
     );
 }

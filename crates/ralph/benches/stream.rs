@@ -1,7 +1,7 @@
 //! Measures what reading an agent's stream costs: bytes to common events and their reading, against
 //! `serde_json` reading the same bytes into typed values.
 //!
-//! Both are measured in turn, several times over, in one run, and the best of each counts;
+//! Both are measured in turn, several times over, in one run, and the median of each counts;
 //! nothing is asserted. The streams are recorded ones mixed with what makes real ones long:
 //! outputs of tools and answers in small pieces. Not here: processes, pipes and the disk.
 
@@ -18,7 +18,6 @@ mod typed;
 
 use std::hint::black_box;
 use std::process::Command;
-use std::time::Duration;
 use std::{io, thread};
 
 use listening::{CHUNK, listen, listen_through, rounds};
@@ -26,7 +25,7 @@ use ralph_core::ports::Ui;
 use ralph_io::mask::Masker;
 use ralph_model::agent::AgentKind;
 use ralph_model::units::Timestamp;
-use ralph_testkit::measure::{measure_time, read_peak_memory};
+use ralph_testkit::measure::{Times, measure_time, read_peak_memory};
 use ralph_ui::style::{Color, Marks, Style};
 use ralph_ui::time::WallClock;
 use ralph_ui::tui::{FullScreen, FullScreenSetup, ScreenLink};
@@ -60,26 +59,28 @@ fn main() {
 fn compare_with_screen(sample: &samples::Sample, megabytes: usize) {
     let rounds = rounds(sample, megabytes);
     let paces = [None, Some(Pace::Quick), Some(Pace::Slow), Some(Pace::Stopped)];
-    let mut best = [0.0; 4];
+    let mut times = [const { Vec::new() }; 4];
+    let mut counts = [0_u32; 4];
     for _ in 0..REPETITIONS {
-        for (best, pace) in best.iter_mut().zip(paces) {
-            let mut count = 0_u32;
+        for ((times, count), pace) in times.iter_mut().zip(&mut counts).zip(paces) {
+            *count = 0;
             let mut view: Box<dyn Ui + Send> = match pace {
                 None => Box::new(view()),
                 Some(pace) => Box::new(screen(pace)),
             };
             let (time, ()) = measure_time(|| {
                 black_box(listen(sample, rounds, |event| {
-                    count += 1;
+                    *count += 1;
                     view.show_agent_event(event);
                 }));
             });
             // Leaving a hanging terminal waits, which must not be measured.
             thread::spawn(move || drop(view));
-            *best = f64::max(*best, f64::from(count) / time.as_secs_f64());
+            times.push(time);
         }
     }
-    let [plain, quick, slow, stopped] = best;
+    let times = times.map(|times| Times::from(times).median().as_secs_f64());
+    let [plain, quick, slow, stopped] = std::array::from_fn(|at| f64::from(counts[at]) / times[at]);
     println!(
         "{}: {plain:.0} events/s in plain lines, {quick:.0} on a screen, {slow:.0} on a slow one, \
          {stopped:.0} on one that has stopped",
@@ -103,7 +104,7 @@ fn compare(sample: &samples::Sample, megabytes: usize) {
     let baseline = sample.as_json();
     let secrets = ["ANTHROPIC_API_KEY", "GITHUB_TOKEN", "DATABASE_PASSWORD"];
     let masker = Masker::new(secrets.map(|name| format!("{name}-9f8e7d6c5b4a39281706")));
-    let mut best = [Duration::MAX; 6];
+    let mut medians = [const { Vec::new() }; 6];
     for _ in 0..REPETITIONS {
         let times = [
             measure_time(|| {
@@ -128,11 +129,12 @@ fn compare(sample: &samples::Sample, megabytes: usize) {
                 black_box(listen_through(sample, rounds, |chunk| mask.mask_next(chunk), |_| {}));
             }),
         ];
-        for (best, (time, ())) in best.iter_mut().zip(times) {
-            *best = time.min(*best);
+        for (all, (time, ())) in medians.iter_mut().zip(times) {
+            all.push(time);
         }
     }
-    let [ours, shown, typed, values, alone, together] = best.map(|time| time.as_secs_f64());
+    let [ours, shown, typed, values, alone, together] =
+        medians.map(|times| Times::from(times).median().as_secs_f64());
     let bytes = f64::from(u32::try_from(sample.unit.len() * rounds / 1_000).unwrap_or(u32::MAX));
     println!(
         "{}: {:.2} x typed values, {:.2} x with the view, untyped values are {:.2} x typed \

@@ -53,9 +53,10 @@ type Part = fn(&mut dyn FnMut(Row));
 
 /// What is measured together. What is about small files comes first: file systems are slow to make
 /// new ones where many were removed a moment ago, as every part does at its end.
-const PARTS: [(&str, Part); 14] = [
+const PARTS: [(&str, Part); 15] = [
     ("gap", loops::gap),
-    ("cells", loops::cells),
+    ("native", loops::native),
+    ("first", loops::first),
     ("tasks", loops::tasks),
     ("bash", loops::bash),
     ("history", loops::history),
@@ -104,7 +105,10 @@ fn main() {
         report(whole::cold_build());
     }
     let minutes = begun.elapsed().as_secs_f64() / 60.0;
-    let text = format!("{machine} It took {minutes:.1} minutes.\n\n{}", row::table(&rows));
+    let text = format!(
+        "{machine} Times are medians. It took {minutes:.1} minutes.\n\n{}",
+        row::table(&rows)
+    );
     println!("{text}");
     if let Some(file) = markdown {
         write_between_marks(&from_the_root(file), &text);

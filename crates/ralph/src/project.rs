@@ -2,6 +2,7 @@
 //!
 //! Not here: the repository, and anything that changes a file.
 
+use std::cell::RefCell;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
@@ -34,9 +35,16 @@ pub(crate) struct Project {
     pub(crate) directory: PathBuf,
     /// The environment ralph was started with.
     pub(crate) env: Vec<(OsString, OsString)>,
+    /// The repository, once it was found.
+    repository: RefCell<Option<GitRepository>>,
 }
 
 impl Project {
+    /// Returns the project in a directory with a canonical path.
+    pub(crate) fn new(directory: PathBuf, env: Vec<(OsString, OsString)>) -> Self {
+        Self { directory, env, repository: RefCell::default() }
+    }
+
     /// Opens the directory that the command line names.
     pub(crate) fn open(common: &CommonArgs) -> Result<Self, CliError> {
         let named = common.directory();
@@ -50,7 +58,7 @@ impl Project {
         if !directory.is_dir() {
             return Err(CliError::for_input(format!("`{}` is not a directory", named.display())));
         }
-        Ok(Self { directory, env: env::vars_os().collect() })
+        Ok(Self::new(directory, env::vars_os().collect()))
     }
 
     /// Opens the directory for work. Fails if it belongs to a project above it, whose settings and
@@ -334,8 +342,14 @@ impl Project {
 
     /// Finds the repository that contains the project.
     pub(crate) fn find_repository(&self, watch: &Watch) -> Result<Option<GitRepository>, CliError> {
+        if let Some(repository) = self.repository.borrow().clone() {
+            return Ok(Some(repository.with_watch(watch.clone())));
+        }
         match self.discover_repository(watch) {
-            Ok(RepositoryDiscovery::Repository(repository)) => Ok(Some(*repository)),
+            Ok(RepositoryDiscovery::Repository(repository)) => {
+                *self.repository.borrow_mut() = Some(GitRepository::clone(&repository));
+                Ok(Some(*repository))
+            }
             Ok(RepositoryDiscovery::NotFound | RepositoryDiscovery::NoGit) => Ok(None),
             Err(error) => Err(CliError::from_git_error(error)),
         }

@@ -4,6 +4,8 @@
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use ralph_core::plain::Plain;
@@ -58,16 +60,8 @@ pub(super) struct GitCommands {
     watch: Watch,
     patience: Duration,
     sandbox: Option<CommandSandbox>,
-    shell_use: ShellUse,
-}
-
-/// Whether related commands share one shell.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ShellUse {
-    /// Each command is started by itself, which is faster than a shell.
-    Separate,
-    /// They share a shell: a sandbox for each would cost more than the shell.
-    Shared,
+    /// How many commands were started, here and by copies of this.
+    count: Arc<AtomicUsize>,
 }
 
 /// The sandbox for commands that touch the work tree.
@@ -89,12 +83,9 @@ pub(super) struct GitCommand<'a> {
     output: OutputNeed,
     /// Whether it runs directly on the machine although there is a sandbox.
     is_outside: bool,
-    /// Settings for this command, but not for others of its script.
-    own_settings: Vec<&'static str>,
     /// Settings computed at run time, as `name=value`.
     config: Vec<String>,
-    /// The shell script that runs it.
-    script: Option<String>,
+    has_shell: bool,
 }
 
 /// How much of a command's output is needed.
@@ -159,9 +150,8 @@ impl<'a> GitCommand<'a> {
             stdin: StdinSource::Null,
             output: OutputNeed::Whole,
             is_outside: false,
-            own_settings: Vec::new(),
             config: Vec::new(),
-            script: None,
+            has_shell: false,
         };
         // There is no user to answer a prompt or to close an editor.
         call.with_env("GIT_TERMINAL_PROMPT", "0")
@@ -187,13 +177,7 @@ impl<'a> GitCommand<'a> {
         self
     }
 
-    /// Overrides a git setting for this command, but not for others of its script.
-    pub(super) fn with_own_setting(mut self, setting: &'static str) -> Self {
-        self.own_settings.extend(["-c", setting]);
-        self
-    }
-
-    /// Overrides git settings given as `name=value`. Not supported for commands of a script.
+    /// Overrides git settings given as `name=value`.
     pub(super) fn with_config(mut self, settings: &[String]) -> Self {
         self.config.extend(settings.iter().cloned());
         self
@@ -222,31 +206,25 @@ impl<'a> GitCommand<'a> {
         self
     }
 
-    /// Runs as part of a shell script, in which `{this}` is this command and `{git}` is git with
-    /// the same settings. One sandbox for the script is cheaper than one for each command.
-    pub(super) fn with_script(mut self, script: impl Into<String>) -> Self {
-        self.script = Some(script.into());
+    /// Runs as a child of a shell, which also runs scripts without a first line that names one.
+    pub(super) fn with_shell(mut self) -> Self {
+        self.has_shell = true;
         self
     }
 
     /// Returns the program and its arguments.
     fn take_command_line(&mut self) -> (OsString, Vec<OsString>) {
-        let settings = std::mem::take(&mut self.settings);
-        let own = std::mem::take(&mut self.own_settings);
-        let (program, args) = (std::mem::take(&mut self.program), std::mem::take(&mut self.args));
-        let Some(script) = self.script.take() else {
-            let settings = settings.into_iter().chain(own).map(OsString::from);
-            let config = std::mem::take(&mut self.config).into_iter();
-            let config = config.flat_map(|setting| ["-c".into(), OsString::from(setting)]);
-            return (program, settings.chain(config).chain(args).collect());
-        };
-        // Settings are ours and contain nothing that a shell would expand.
-        let (settings, own) = (settings.join(" "), own.join(" "));
-        let script = script
-            .replace("{this}", &format!("\"$0\" {settings} {own} \"$@\""))
-            .replace("{git}", &format!("git {settings}"));
-        let shell_args = ["-c".into(), script.into(), program];
-        ("sh".into(), shell_args.into_iter().chain(args).collect())
+        let program = std::mem::take(&mut self.program);
+        let settings = std::mem::take(&mut self.settings).into_iter().map(OsString::from);
+        let config = std::mem::take(&mut self.config).into_iter();
+        let config = config.flat_map(|setting| ["-c".into(), OsString::from(setting)]);
+        let args = settings.chain(config).chain(std::mem::take(&mut self.args));
+        if self.has_shell {
+            let shell = ["-c".into(), "\"$0\" \"$@\"; exit $?".into(), program];
+            ("sh".into(), shell.into_iter().chain(args).collect())
+        } else {
+            (program, args.collect())
+        }
     }
 
     /// Creates objects as ralph: refs of ralph need no identity of the user.
@@ -274,7 +252,12 @@ impl GitCommands {
             .into_iter()
             .filter(|(name, _)| !FOREIGN_VARIABLES.iter().any(|foreign| name == foreign))
             .collect();
-        Self { env, watch, patience: PATIENCE, sandbox: None, shell_use: ShellUse::Separate }
+        Self { env, watch, patience: PATIENCE, sandbox: None, count: Arc::default() }
+    }
+
+    /// Sets what can stop commands.
+    pub(super) fn with_watch(self, watch: Watch) -> Self {
+        Self { watch, ..self }
     }
 
     /// Sets the time limit.
@@ -290,11 +273,7 @@ impl GitCommands {
     /// Sets the launcher and environment for commands in the sandbox.
     pub(super) fn with_launcher(self, launcher: Launcher, env: Variables) -> Self {
         let env = Self::new(env, self.watch.clone()).env;
-        let shell_use = match &launcher {
-            Launcher::Sandboxed(_) => ShellUse::Shared,
-            Launcher::Direct => ShellUse::Separate,
-        };
-        Self { sandbox: Some(CommandSandbox { launcher, env }), shell_use, ..self }
+        Self { sandbox: Some(CommandSandbox { launcher, env }), ..self }
     }
 
     /// Runs a command that must succeed, and returns its output.
@@ -369,18 +348,13 @@ impl GitCommands {
         &self.env
     }
 
-    /// Returns whether related commands share one shell.
-    pub(super) fn shell_use(&self) -> ShellUse {
-        self.shell_use
-    }
-
-    /// Returns a copy whose related commands share one shell even without a sandbox.
-    #[cfg(test)]
-    pub(super) fn with_shared_shell(self) -> Self {
-        Self { shell_use: ShellUse::Shared, ..self }
+    /// Returns how many commands were started.
+    pub(super) fn count(&self) -> usize {
+        self.count.load(Ordering::Relaxed)
     }
 
     fn build_spawn(&self, mut call: GitCommand<'_>) -> Result<Spawn, NotRun> {
+        self.count.fetch_add(1, Ordering::Relaxed);
         let inside = self.sandbox.as_ref().filter(|_| !call.is_outside);
         let mut env = inside.map_or(&self.env, |inside| &inside.env).clone();
         env.retain(|(known, _)| !call.env.iter().any(|(name, _)| name == known));

@@ -13,11 +13,11 @@ use ralph_model::ids::{IterationNumber, RunId};
 use ralph_model::run::IterationMark;
 use ralph_model::worktree::{CommitId, TreeId};
 
-use super::compared::is_object_id;
 use super::dirty::{CHERRY_PICK, MERGE, REVERT};
 use super::head::HeadState;
+use super::head::is_object_id;
 use super::hooks::{CommitHook, CommitHookRun, clean_message};
-use super::identity::build_signing_error;
+use super::identity::{CommitSigning, build_signing_error};
 use super::repository::{GitRepository, is_within};
 use super::user_index::IndexLock;
 use super::vcs::{GitVcs, format_trailers};
@@ -71,7 +71,7 @@ impl GitVcs {
         let landed = self.follow_commit(&order.mark, &head, &now)?;
         // The commit exists, whatever happens to these.
         let _ = self.run_hook(CommitHook::PostCommit, &[], &self.repository.index_path());
-        if order.mark.iteration.0 % GC_INTERVAL == 1 {
+        if order.mark.iteration.0 % GC_INTERVAL == 1 && self.repository.is_gc_due() {
             self.repository.run_gc();
         }
         Ok(landed)
@@ -188,10 +188,7 @@ impl GitVcs {
         tree: &str,
         message: &str,
     ) -> Result<HeadState, VcsError> {
-        if self.signing.is_none() {
-            self.signing = Some(self.repository.read_signing()?);
-        }
-        let signing = self.signing.clone().unwrap_or_default();
+        let signing = CommitSigning::from_config(&self.repository.config);
         let repository = &self.repository;
         let merged = repository.merge_heads();
         let parents = head.commit.iter().chain(&merged).flat_map(|it| ["-p", it.as_str()]);
@@ -245,6 +242,8 @@ impl GitVcs {
     /// installed with that commit and that is unchanged need not be read.
     fn is_nothing_staged(&self, before: &str) -> Result<bool, VcsError> {
         Ok(self.shadow.is_index_at(&self.repository, before)
+            || self.repository.write_tree_of(&self.repository.index_path()).as_deref()
+                == Some(before)
             || self.repository.list_staged(before)?.is_empty())
     }
 
@@ -345,6 +344,19 @@ impl GitRepository {
         let text = bounded_read::read_file(&self.git_dir.join("MERGE_HEAD"), LARGEST_MERGE);
         let text = String::from_utf8(text.unwrap_or_default()).unwrap_or_default();
         text.lines().map(str::to_owned).filter(|line| is_object_id(line)).collect()
+    }
+
+    /// Returns whether there may be enough objects or packs for git's garbage collection, by
+    /// counting as git does.
+    fn is_gc_due(&self) -> bool {
+        let objects = self.common_dir().join("objects");
+        let count = |name: &str| fs::read_dir(objects.join(name)).map_or(0, Iterator::count);
+        let limit = |name: &str, usual: usize| {
+            self.config.find(name).map_or(usual, |text| text.parse().unwrap_or_default())
+        };
+        // A pack has at least two files.
+        count("17") >= limit("gc.auto", 6700) / 256
+            || count("pack") / 2 >= limit("gc.autopacklimit", 50)
     }
 
     /// Runs git's garbage collection, if git considers it due. It must be over when this returns:

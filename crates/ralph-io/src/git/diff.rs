@@ -24,8 +24,8 @@ pub(super) struct TreeChange {
 /// The entry of a tree or index at a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct TreeEntry {
-    mode: Vec<u8>,
-    id: Vec<u8>,
+    pub(super) mode: Vec<u8>,
+    pub(super) id: Vec<u8>,
 }
 
 impl TreeChange {

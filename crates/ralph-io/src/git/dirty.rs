@@ -5,10 +5,15 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use ralph_core::ports::VcsError;
 
 use super::repository::GitRepository;
+use super::shadow::GitFileStamp;
+
+/// A run takes less to begin; the user may change files later.
+const MOMENT: Duration = Duration::from_secs(1);
 
 /// The operation after which the same tree may be committed again.
 pub(super) const MERGE: &str = "merge";
@@ -43,16 +48,21 @@ impl GitRepository {
     /// Returns every uncommitted path except ralph's runtime files, the files of the run itself,
     /// and paths inside submodules.
     pub fn list_dirty(&self) -> Result<Vec<DirtyPath>, VcsError> {
+        let stamp = self.read_head_stamp();
         let call = self
             .build_plumbing(&["status", "--porcelain=v2", "-z"])
             .with_args(["--untracked-files=all", "--ignore-submodules=dirty", "--no-renames", "--"])
             .with_args(self.pathspecs_without_runtime_files());
-        let mut dirty: Vec<DirtyPath> = self
-            .commands
-            .run_for_output(call)?
-            .split(|byte| *byte == 0)
-            .filter_map(parse_entry)
-            .collect();
+        let output = self.commands.run_for_output(call)?;
+        let entries = || output.split(|byte| *byte == 0);
+        if !entries().any(is_staged) {
+            self.note_nothing_staged(stamp);
+        }
+        *self.clean.borrow_mut() = match &*self.seen.borrow() {
+            Some(head) if output.is_empty() => Some(self.build_clean_note(&head.tree)),
+            Some(_) | None => None,
+        };
+        let mut dirty: Vec<DirtyPath> = entries().filter_map(parse_entry).collect();
         dirty.retain(|it| !self.owns(it.path.as_os_str().as_bytes()));
         Ok(dirty)
     }
@@ -79,6 +89,43 @@ impl GitRepository {
             .find(|(trace, _)| self.git_dir.join(trace).exists())
             .map(|(_, operation)| operation)
     }
+}
+
+/// That the work tree is the one of HEAD.
+#[derive(Debug, Clone)]
+pub(super) struct CleanNote {
+    tree: String,
+    at: Instant,
+    /// How many commands were run until then.
+    commands: usize,
+    /// The task list, which ralph may write.
+    own: Option<GitFileStamp>,
+}
+
+impl GitRepository {
+    fn build_clean_note(&self, tree: &str) -> CleanNote {
+        let own = self.own_path().and_then(|path| path.symlink_metadata().ok());
+        CleanNote {
+            tree: tree.to_owned(),
+            at: Instant::now(),
+            commands: self.commands.count(),
+            own: own.map(|about| GitFileStamp::from_metadata(&about)),
+        }
+    }
+
+    /// Returns the tree of the work tree, if git found it clean a moment ago and has not been used
+    /// since, and the task list is the same.
+    pub(super) fn take_clean_tree(&self) -> Option<String> {
+        let noted = self.clean.take()?;
+        let now = self.build_clean_note(&noted.tree);
+        let is_same = (now.commands, now.own) == (noted.commands, noted.own);
+        (is_same && now.at.duration_since(noted.at) < MOMENT).then_some(noted.tree)
+    }
+}
+
+/// Returns whether an entry is about something other than the work tree alone.
+fn is_staged(entry: &[u8]) -> bool {
+    !entry.is_empty() && !entry.starts_with(b"? ") && !entry.starts_with(b"1 .")
 }
 
 /// Parses one entry; the number of fields before the path depends on the first letter.

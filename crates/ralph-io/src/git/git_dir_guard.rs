@@ -272,7 +272,12 @@ impl GitRepository {
         let is_direct = |file: &&PathBuf| {
             file.parent().is_some_and(|it| it.canonicalize().is_ok_and(|real| real == it))
         };
-        let files = files.iter().filter(is_there).filter(is_direct);
+        let index = self.read_index(&self.index_path());
+        let is_tracked = |file: &&PathBuf| {
+            let path = file.strip_prefix(&self.top).ok().map(|it| it.as_os_str().as_bytes());
+            index.as_ref().zip(path).is_some_and(|(index, path)| index.has_path(path))
+        };
+        let files = files.iter().filter(is_there).filter(is_direct).filter(|it| !is_tracked(it));
         let paths: Vec<&[u8]> = files.map(|file| file.as_os_str().as_bytes()).collect();
         if paths.is_empty() {
             return BTreeSet::new();

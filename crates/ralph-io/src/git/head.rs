@@ -9,7 +9,9 @@ use std::time::SystemTime;
 use ralph_core::ports::VcsError;
 use ralph_model::worktree::{CheckedOut, CommitId};
 
+use super::ref_files::read_packed_ref;
 use super::repository::GitRepository;
+use super::shadow::GitFileStamp;
 use crate::bounded_read;
 
 /// Enough for a name or an id; an agent may have replaced the file by anything.
@@ -24,6 +26,14 @@ pub(super) struct HeadState {
     pub(super) commit: Option<String>,
     /// The commit's tree, or the empty one.
     pub(super) tree: String,
+}
+
+/// HEAD and the index at a moment.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct HeadStamp {
+    branch: Option<String>,
+    commit: String,
+    index: GitFileStamp,
 }
 
 /// How many reflog entries of HEAD are read.
@@ -48,6 +58,11 @@ impl HeadState {
     }
 }
 
+/// Returns whether a text is an object id.
+pub(super) fn is_object_id(text: &str) -> bool {
+    [40, 64].contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
 fn to_unix_seconds(time: SystemTime) -> u64 {
     time.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |it| it.as_secs())
 }
@@ -64,6 +79,28 @@ impl GitRepository {
         let head = self.query_head()?;
         *self.seen.borrow_mut() = Some(head.clone());
         Ok(head)
+    }
+
+    /// Returns what HEAD and the index are before a command that may show that they agree.
+    pub(super) fn read_head_stamp(&self) -> Option<HeadStamp> {
+        let index = fs::metadata(self.index_path()).ok()?;
+        let (branch, commit) = self.read_head_files()?;
+        Some(HeadStamp { branch, commit, index: GitFileStamp::from_metadata(&index) })
+    }
+
+    /// Notes HEAD with the tree of the index, after git showed that nothing is staged. Runtime files
+    /// may be staged all the same.
+    pub(super) fn note_nothing_staged(&self, stamp: Option<HeadStamp>) {
+        let Some(stamp) = stamp.filter(|_| self.seen.borrow().is_none()) else { return };
+        if let Some(index) = self.read_index(&self.index_path())
+            && !index.paths().any(|path| self.is_runtime_file(path))
+            && let Some(tree) = index.hash_tree()
+            && self.read_head_stamp().as_ref() == Some(&stamp)
+        {
+            self.remember_tree(&tree, index);
+            let HeadStamp { branch, commit, .. } = stamp;
+            *self.seen.borrow_mut() = Some(HeadState { branch, commit: Some(commit), tree });
+        }
     }
 
     /// Returns the branch and commit of HEAD.
@@ -97,14 +134,12 @@ impl GitRepository {
         }
     }
 
-    /// Reads the branch and its commit if they are plain files. Packed refs, other ref formats and
-    /// a branch without a commit need git.
+    /// Reads the branch and its commit from git's files. Other ref formats and a branch without a
+    /// commit need git.
     fn read_head_files(&self) -> Option<(Option<String>, String)> {
         let id = |text: &str| {
             let id = text.trim_end();
-            let is_id =
-                [40, 64].contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_hexdigit());
-            is_id.then(|| id.to_owned())
+            is_object_id(id).then(|| id.to_owned())
         };
         let read = |path: PathBuf| {
             let bytes = bounded_read::read_file(&path, LARGEST_REF).ok()?;
@@ -120,8 +155,10 @@ impl GitRepository {
             Some(path) => self.git_dir.join(path.trim_end()),
             None => PathBuf::from(&self.git_dir),
         };
-        let is_plain = branch.starts_with("refs/heads/") && !branch.contains("..");
-        let commit = read(shared.join(branch)).filter(|_| is_plain)?;
+        if !branch.starts_with("refs/heads/") || branch.contains("..") {
+            return None;
+        }
+        let commit = read(shared.join(branch)).or_else(|| read_packed_ref(&shared, branch))?;
         Some((Some(branch.to_owned()), id(&commit)?))
     }
 

@@ -104,7 +104,7 @@ impl GitVcs {
             .with_env("GIT_INDEX_FILE", index)
             .with_env("GIT_EDITOR", ":")
             .with_env("GIT_PREFIX", "")
-            .with_script("{this}; exit $?");
+            .with_shell();
         if hook == CommitHook::PrepareCommitMsg {
             call = call.with_args(["message"]);
         }

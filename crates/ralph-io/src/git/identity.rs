@@ -3,19 +3,15 @@
 //! Everything here runs outside the sandbox, where all of the user's configuration can be read,
 //! included files as well. Not here: making commits.
 
-use std::collections::BTreeSet;
-use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt as _;
 use std::path::PathBuf;
 
 use ralph_core::ports::VcsError;
 
 use super::command::{FinishedCommand, GitCommand};
-use super::diff::split_at_zeros;
+use super::config::GitConfig;
 use super::repository::GitRepository;
-
-/// The settings for signing commits.
-const SIGNING_KEYS: &str = r"^(commit\.gpgsign|gpg\..*|user\.signingkey)$";
 
 /// Name and email address of an author.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,33 +32,22 @@ pub(super) struct CommitSigning {
 }
 
 impl CommitSigning {
-    /// Parses the output of `git config --null --get-regexp`.
-    fn parse(printed: &[u8]) -> Self {
-        let mut signing = Self::default();
-        for entry in split_at_zeros(printed) {
-            let entry = String::from_utf8_lossy(entry);
-            // A name without a value means true.
-            let (name, value) = entry.split_once('\n').unwrap_or((&entry, "true"));
-            if name == "commit.gpgsign" {
-                signing.is_wanted = is_true(value);
-            } else {
-                signing.settings.push(format!("{name}={value}"));
-            }
+    /// Returns what the configuration says.
+    pub(super) fn from_config(config: &GitConfig) -> Self {
+        let is_about_signing = |name: &str| name.starts_with("gpg.") || name == "user.signingkey";
+        let settings = config.values.iter().filter(|(name, _)| is_about_signing(name));
+        Self {
+            is_wanted: config.is_true("commit.gpgsign"),
+            settings: settings.map(|(name, value)| format!("{name}={value}")).collect(),
         }
-        signing
     }
-}
-
-fn is_true(value: &str) -> bool {
-    let value = value.to_ascii_lowercase();
-    ["true", "yes", "on"].contains(&value.as_str())
-        || value.parse::<i64>().is_ok_and(|number| number != 0)
 }
 
 impl GitRepository {
     /// Fails if git does not know who the user is, or cannot sign although signing is configured.
     pub fn check_identity(&self) -> Result<(), VcsError> {
-        for variable in ["GIT_AUTHOR_IDENT", "GIT_COMMITTER_IDENT"] {
+        let variables = ["GIT_AUTHOR_IDENT", "GIT_COMMITTER_IDENT"];
+        for variable in variables.into_iter().filter(|_| !self.has_plain_identity()) {
             let ran =
                 self.commands.run(self.build_plumbing(&["var", variable]).without_sandbox())?;
             if ran.code != 0 {
@@ -71,7 +56,7 @@ impl GitRepository {
                 return Err(VcsError { message });
             }
         }
-        let signing = self.read_signing()?;
+        let signing = CommitSigning::from_config(&self.config);
         if !signing.is_wanted {
             return Ok(());
         }
@@ -85,26 +70,31 @@ impl GitRepository {
         if ran.code == 0 { Ok(()) } else { Err(build_signing_error(&ran)) }
     }
 
-    /// Returns how the user signs commits.
-    pub(super) fn read_signing(&self) -> Result<CommitSigning, VcsError> {
-        let call = self
-            .build_plumbing(&["config", "--null", "--get-regexp", SIGNING_KEYS])
-            .without_sandbox();
-        // Exit code 1 means that none of them is set.
-        Ok(CommitSigning::parse(&self.commands.run(call)?.stdout))
+    /// Returns whether names and addresses are set, so that git has no reason to refuse them.
+    fn has_plain_identity(&self) -> bool {
+        let env = self.commands.users_env();
+        let variable = |name: String| {
+            let found = env.iter().find(|(known, _)| known.to_str() == Some(&name));
+            found.map(|(_, value)| value.to_string_lossy().into_owned())
+        };
+        let value = |role: &str, key: &str| {
+            let set = variable(format!("GIT_{role}_{key}").to_uppercase());
+            let own = || self.config.find(&format!("{role}.{key}"));
+            let usual = || self.config.find(&format!("user.{key}"));
+            set.or_else(|| own().or_else(usual).map(str::to_owned))
+        };
+        ["author", "committer"].into_iter().all(|role| {
+            variable(format!("GIT_{role}_DATE").to_uppercase()).is_none()
+                && ["name", "email"].into_iter().all(|key| {
+                    value(role, key).is_some_and(|it| it.contains(char::is_alphanumeric))
+                })
+        })
     }
 
     /// Returns the files that git's configuration is read from, included files as well, except
     /// those of the repository itself.
     pub fn config_files(&self) -> Vec<PathBuf> {
-        let call = self
-            .build_plumbing(&["config", "--list", "--show-origin", "--name-only", "-z"])
-            .without_sandbox();
-        let Ok(ran) = self.commands.run(call) else { return Vec::new() };
-        let absolute = split_at_zeros(&ran.stdout).filter_map(|it| it.strip_prefix(b"file:"));
-        let files = absolute.filter(|path| path.starts_with(b"/"));
-        let files: BTreeSet<PathBuf> = files.map(|it| OsStr::from_bytes(it).into()).collect();
-        files.into_iter().collect()
+        self.config.files.iter().cloned().collect()
     }
 
     /// Returns the author of the user's commits.
@@ -123,6 +113,9 @@ impl GitRepository {
 
     /// Returns the directory that git looks for hooks in.
     pub fn hooks_directory(&self) -> Option<PathBuf> {
+        if self.config.find("core.hookspath").is_none() {
+            return Some(self.common_dir().join("hooks"));
+        }
         // ralph's plumbing calls turn hooks off, so this is a call like the user's own.
         let call = GitCommand::new_user_call("git", &self.top).without_sandbox();
         let call = call.with_args(["rev-parse", "--path-format=absolute", "--git-path", "hooks"]);
@@ -151,20 +144,21 @@ mod tests {
     #[test]
     fn signing_is_read_from_the_configuration() {
         let settings = |texts: &[&str]| texts.iter().map(|it| (*it).to_owned()).collect();
-        for (printed, is_wanted, expect) in [
-            ("", false, settings(&[])),
-            ("commit.gpgsign\ntrue\0", true, settings(&[])),
-            ("commit.gpgsign\0", true, settings(&[])),
-            ("commit.gpgsign\non\0commit.gpgsign\nfalse\0", false, settings(&[])),
-            ("commit.gpgsign\n0\0", false, settings(&[])),
+        for (values, is_wanted, expect) in [
+            (&[][..], false, settings(&[])),
+            (&[("commit.gpgsign", "true")], true, settings(&[])),
+            (&[("commit.gpgsign", "on"), ("commit.gpgsign", "false")], false, settings(&[])),
+            (&[("commit.gpgsign", "0"), ("user.name", "gpg.format")], false, settings(&[])),
             (
-                "gpg.format\nssh\0user.signingkey\n~/.ssh/id.pub\0commit.gpgsign\n1\0",
+                &[("gpg.format", "ssh"), ("user.signingkey", "~/id.pub"), ("commit.gpgsign", "1")],
                 true,
-                settings(&["gpg.format=ssh", "user.signingkey=~/.ssh/id.pub"]),
+                settings(&["gpg.format=ssh", "user.signingkey=~/id.pub"]),
             ),
         ] {
-            let read = CommitSigning::parse(printed.as_bytes());
-            assert_eq!(read, CommitSigning { is_wanted, settings: expect }, "{printed:?}");
+            let values = values.iter().map(|(name, it)| ((*name).to_owned(), (*it).to_owned()));
+            let config = GitConfig { values: values.collect(), ..GitConfig::default() };
+            let read = CommitSigning::from_config(&config);
+            assert_eq!(read, CommitSigning { is_wanted, settings: expect }, "{config:?}");
         }
     }
 }

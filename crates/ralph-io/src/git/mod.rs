@@ -7,7 +7,7 @@
 
 mod command;
 mod commit;
-mod compared;
+mod config;
 mod confine;
 mod diff;
 mod dirty;
@@ -18,14 +18,17 @@ mod head;
 mod history;
 mod hooks;
 mod identity;
+mod index_file;
 mod kept_logs;
 mod kept_objects;
 mod kept_refs;
 mod last_commits;
 mod locks;
 mod none;
+mod object_store;
 mod observe;
 mod outputs;
+mod own_commits;
 mod ref_files;
 mod repository;
 mod restore;

@@ -39,17 +39,10 @@ impl GitVcs {
             let is_checked_out = commit == head.commit.as_deref();
             if is_checked_out { head.tree } else { self.repository.resolve_tree(commit)? }
         };
-        let (now, scanned) = self.survey_since(&before)?;
+        let now = self.shadow.survey_tree(&self.repository)?;
         let head = self.repository.head()?;
         let history = self.repository.compare_history(commit, branch.as_deref(), &head)?;
-        let compared = match (history, scanned) {
-            (History::Advanced { .. }, Some((touched, _))) => {
-                self.find_leaks_since(commit).map(|leaks| (touched, leaks))
-            }
-            (History::Same | History::Rewritten, Some(scanned)) => Ok(scanned),
-            (_, None) => self.compare_trees(history, commit, &before, &now),
-        };
-        let (touched, leaks) = match compared {
+        let (touched, leaks) = match self.compare_trees(history, commit, &before, &now) {
             // No ref leads to the observed tree, and it was garbage-collected. The committed tree
             // is older: comparing with it shows more changes rather than fewer.
             Err(_) if self.repository.resolve_name(&format!("{before}^{{tree}}"))?.is_none() => {

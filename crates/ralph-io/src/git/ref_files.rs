@@ -160,6 +160,17 @@ pub(super) fn is_stable_stamp(stamp: &GitFileStamp) -> bool {
     now.saturating_sub(changed) > TICK
 }
 
+/// Returns the value of a packed ref, if refs are stored in files.
+pub(super) fn read_packed_ref(common: &Path, name: &str) -> Option<String> {
+    if common.join("reftable").is_dir() {
+        return None;
+    }
+    let packed = bounded_read::read_file(&common.join("packed-refs"), LARGEST_PACKED).ok()?;
+    let packed = String::from_utf8_lossy(&packed);
+    let mut refs = packed.lines().filter_map(|line| line.split_once(' '));
+    refs.find(|(_, known)| *known == name).map(|(id, _)| id.to_owned())
+}
+
 fn read_text(path: &Path) -> Option<String> {
     String::from_utf8(bounded_read::read_file(path, LARGEST_REF).ok()?).ok()
 }

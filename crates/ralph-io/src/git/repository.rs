@@ -5,13 +5,19 @@
 use std::cell::RefCell;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use ralph_core::ports::VcsError;
 
 use super::command::{FinishedCommand, GitCommand, GitCommands, NotRun};
+use super::config::GitConfig;
+use super::dirty::CleanNote;
 use super::head::HeadState;
+use super::index_file::IndexFile;
+use super::object_store::ObjectStore;
 use crate::bounded_read;
 use crate::environment::Variables;
 use crate::process::Watch;
@@ -30,10 +36,18 @@ pub struct GitRepository {
     own: Option<Vec<u8>>,
     /// Files and directories with the documents of the run, relative to the top.
     pub(super) documents: Vec<Vec<u8>>,
-    is_sparse: bool,
+    pub(super) config: GitConfig,
     /// The last seen HEAD; the tree of a commit never changes.
     pub(super) seen: RefCell<Option<HeadState>>,
+    /// The indexes from which trees were made last, by the ids of the trees.
+    known_trees: RefCell<Vec<(String, Arc<IndexFile>)>>,
+    /// What git said about the work tree last.
+    pub(super) clean: RefCell<Option<CleanNote>>,
 }
+
+/// How many indexes are kept to compare their trees: those of HEAD, of the checkpoint, and of the
+/// work.
+const MOST_KNOWN_TREES: usize = 4;
 
 /// The result of looking for a repository.
 #[derive(Debug)]
@@ -74,6 +88,20 @@ impl GitRepository {
         project: &Path,
         commands: GitCommands,
     ) -> Result<RepositoryDiscovery, VcsError> {
+        let real = project.canonicalize().map_err(|error| VcsError {
+            message: format!("cannot open `{}`: {error}", project.display()),
+        });
+        if let Ok(real) = &real
+            && let Some((top, git_dir)) = find_plain_repository(real, commands.users_env())
+            && let Ok(config) = GitConfig::read(&commands, project)
+            // Every repository has this; git does not read it from one that it distrusts.
+            && config.find("core.repositoryformatversion").is_some()
+            && config.find("core.worktree").is_none()
+            && !config.is_true("core.bare")
+        {
+            let repository = Self::new(commands, real.clone(), (top, git_dir), config);
+            return Ok(RepositoryDiscovery::Repository(Box::new(repository)));
+        }
         let call = GitCommand::new_plumbing(
             project,
             &["rev-parse", "--is-bare-repository", "--is-inside-work-tree"],
@@ -105,23 +133,81 @@ impl GitRepository {
         };
         let top = ask(&["rev-parse", "--show-toplevel"])?;
         let git_dir = ask(&["rev-parse", "--absolute-git-dir"])?;
-        let sparse = commands.run(GitCommand::new_plumbing(
-            project,
-            &["config", "--type=bool", "core.sparseCheckout"],
-        ))?;
-        let project = project.canonicalize().map_err(|error| VcsError {
-            message: format!("cannot open `{}`: {error}", project.display()),
-        })?;
-        Ok(RepositoryDiscovery::Repository(Box::new(Self {
+        let config = GitConfig::read(&commands, project)?;
+        let repository = Self::new(commands, real?, (top, git_dir), config);
+        Ok(RepositoryDiscovery::Repository(Box::new(repository)))
+    }
+
+    fn new(
+        commands: GitCommands,
+        project: PathBuf,
+        (top, git_dir): (PathBuf, PathBuf),
+        config: GitConfig,
+    ) -> Self {
+        Self {
             commands,
             project,
             top,
             git_dir,
             own: None,
             documents: Vec::new(),
-            is_sparse: sparse.stdout == b"true\n",
+            config,
             seen: RefCell::default(),
-        })))
+            known_trees: RefCell::default(),
+            clean: RefCell::default(),
+        }
+    }
+
+    /// Sets what can stop its commands.
+    #[must_use]
+    pub fn with_watch(self, watch: Watch) -> Self {
+        Self { commands: self.commands.with_watch(watch), ..self }
+    }
+
+    /// Opens the object database, if ralph itself may write to it.
+    pub(super) fn open_objects(&self) -> Option<ObjectStore> {
+        let is_shared = self.config.find("core.sharedrepository").is_some_and(|it| it != "umask");
+        if is_shared || !self.has_usual_ids() {
+            None
+        } else {
+            ObjectStore::open(&self.common_dir())
+        }
+    }
+
+    /// Reads an index of the repository, if it is one that can be read without git.
+    pub(super) fn read_index(&self, index: &Path) -> Option<IndexFile> {
+        if self.has_usual_ids() { IndexFile::read(index) } else { None }
+    }
+
+    fn has_usual_ids(&self) -> bool {
+        self.config.find("extensions.objectformat").is_none_or(|it| it == "sha1")
+    }
+
+    /// Writes the tree of an index without a process, and remembers what is in it. None if that
+    /// is left to git.
+    pub(super) fn write_tree_of(&self, index: &Path) -> Option<String> {
+        let store = self.open_objects()?;
+        let index = self.read_index(index)?;
+        let tree = index.write_tree(&store)?;
+        self.remember_tree(&tree, index);
+        Some(tree)
+    }
+
+    /// Remembers the index that a tree was made from.
+    pub(super) fn remember_tree(&self, tree: &str, index: IndexFile) {
+        let mut known = self.known_trees.borrow_mut();
+        known.retain(|(other, _)| other != tree);
+        known.insert(0, (tree.to_owned(), Arc::new(index)));
+        known.truncate(MOST_KNOWN_TREES);
+    }
+
+    /// Returns the index that a tree was made from, if it was one of the last.
+    pub(super) fn find_known_tree(&self, tree: &str) -> Option<Arc<IndexFile>> {
+        let mut known = self.known_trees.borrow_mut();
+        let place = known.iter().position(|(id, _)| id == tree)?;
+        // The one that is used least is forgotten first.
+        known[..=place].rotate_right(1);
+        Some(Arc::clone(&known[0].1))
     }
 
     /// Returns the top directory of the work tree.
@@ -131,14 +217,8 @@ impl GitRepository {
 
     /// Returns the directories that hold the history. A linked work tree has two.
     pub fn history_directories(&self) -> Vec<PathBuf> {
-        let args = ["rev-parse", "--path-format=absolute", "--git-common-dir"];
-        let common =
-            self.commands.run_for_output(self.build_plumbing(&args)).ok().map(|mut output| {
-                output.pop();
-                PathBuf::from(OsString::from_vec(output))
-            });
         let mut directories = vec![self.git_dir.clone()];
-        directories.extend(common.filter(|common| *common != self.git_dir));
+        directories.extend(Some(self.common_dir()).filter(|common| *common != self.git_dir));
         directories
     }
 
@@ -159,6 +239,11 @@ impl GitRepository {
         let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let top = self.top.canonicalize().unwrap_or_else(|_| self.top.clone());
         real.strip_prefix(top).ok().map(|path| path.as_os_str().as_bytes().to_vec())
+    }
+
+    /// Returns the file that ralph itself maintains.
+    pub(super) fn own_path(&self) -> Option<PathBuf> {
+        self.own.as_ref().map(|path| self.top.join(OsStr::from_bytes(path)))
     }
 
     /// Returns whether some of the work tree belongs to the run itself.
@@ -205,7 +290,7 @@ impl GitRepository {
 
     /// Returns whether the work tree is a sparse checkout.
     pub(super) fn is_sparse(&self) -> bool {
-        self.is_sparse
+        self.config.is_true("core.sparsecheckout")
     }
 
     /// Returns the path of the user's index.
@@ -217,7 +302,7 @@ impl GitRepository {
     /// a pathspec that excludes an ignored path as a request to add it, and complains.
     pub(super) fn build_add_all_args(&self) -> Vec<OsString> {
         let mut args: Vec<OsString> = vec!["add".into(), "--all".into()];
-        if self.is_sparse {
+        if self.is_sparse() {
             args.push("--sparse".into());
         }
         args.extend(["--".into(), ".".into()]);
@@ -307,6 +392,36 @@ fn escape_glob(path: &OsStr) -> OsString {
         escaped.push(*byte);
     }
     OsString::from_vec(escaped)
+}
+
+/// Finds the top directory and the git directory above a project by the rules that git has for the
+/// usual case: a directory `.git` on the same file system. Git is asked about links, linked work
+/// trees, submodules and bare repositories.
+fn find_plain_repository(
+    project: &Path,
+    env: &[(OsString, OsString)],
+) -> Option<(PathBuf, PathBuf)> {
+    let is_special = |name: &OsStr| {
+        let name = name.as_encoded_bytes();
+        name.starts_with(b"GIT_CEILING_") || name.starts_with(b"GIT_DISCOVERY_")
+    };
+    if env.iter().any(|(name, _)| is_special(name)) {
+        return None;
+    }
+    let device = project.metadata().ok()?.dev();
+    let is_git_dir =
+        |path: &Path| ["HEAD", "objects", "refs"].iter().all(|part| path.join(part).exists());
+    for top in project.ancestors() {
+        let git_dir = top.join(".git");
+        if top.metadata().ok()?.dev() != device || is_git_dir(top) {
+            return None;
+        }
+        let Ok(found) = git_dir.symlink_metadata() else { continue };
+        let is_plain = found.is_dir() && found.dev() == device && is_git_dir(&git_dir);
+        let is_main = !git_dir.join("commondir").exists();
+        return (is_plain && is_main).then(|| (top.to_owned(), git_dir));
+    }
+    None
 }
 
 fn describe_missing_work_tree(project: &Path, ran: &FinishedCommand) -> String {

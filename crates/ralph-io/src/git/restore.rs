@@ -245,29 +245,6 @@ impl GitRepository {
         Err(VcsError { message: format!("there is no free name for {name}") })
     }
 
-    /// Creates a commit object that is on no branch.
-    pub(super) fn commit_tree(
-        &self,
-        tree: &str,
-        parents: &[String],
-        message: &str,
-    ) -> Result<String, VcsError> {
-        self.commands.run_for_line(self.build_commit_tree_call(tree, parents, message))
-    }
-
-    /// Returns the command that creates such an object.
-    pub(super) fn build_commit_tree_call(
-        &self,
-        tree: &str,
-        parents: &[String],
-        message: &str,
-    ) -> GitCommand<'_> {
-        let parents = parents.iter().flat_map(|parent| ["-p", parent.as_str()]);
-        let call =
-            self.build_plumbing(&["commit-tree", tree]).with_args(parents).with_ralph_identity();
-        call.with_stdin(message.as_bytes().to_vec())
-    }
-
     pub(super) fn restore_head(
         &self,
         place: &HeadPosition,

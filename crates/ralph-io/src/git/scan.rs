@@ -4,6 +4,8 @@
 //! (`mask`), and what follows from one.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
 use std::time::Duration;
 
 use ralph_core::checking::secret::leak::MOST_LEAKS;
@@ -12,13 +14,18 @@ use ralph_model::glob::Pattern;
 use ralph_model::worktree::SecretLeak;
 
 use super::command::{GitCommand, NotRun};
-use super::compared::{DiffOutput, SurveyQuery};
-use super::diff::{RawChangeList, TreeChange};
+use super::diff::{RawChangeList, TreeChange, TreeEntry};
+use super::object_store::{format_id, hash_object};
+use super::repository::GitRepository;
 use super::vcs::GitVcs;
+use crate::bounded_read;
 use crate::mask::{Masker, SecretKind};
 
 /// Enough to scan gigabytes; no person reviews a change that takes longer.
-pub(super) const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// How many bytes of changed files are read here. With more, git has less to print than we to read.
+const MOST_READ: u64 = 4 * 1024 * 1024;
 
 /// The changes between two trees, and the secrets that they add.
 pub(super) type ScannedChanges = (Vec<TreeChange>, Vec<SecretLeak>);
@@ -50,6 +57,11 @@ impl GitVcs {
     ) -> Result<Vec<SecretLeak>, VcsError> {
         let pair = (before.to_owned(), now.to_owned());
         if before == now || self.scan.clean.as_ref() == Some(&pair) {
+            return Ok(Vec::new());
+        }
+        let changes = self.repository.diff_known_trees(before, now);
+        if changes.is_some_and(|changes| self.are_files_clean(&changes)) {
+            self.scan.clean = Some(pair);
             return Ok(Vec::new());
         }
         let call = self
@@ -87,6 +99,12 @@ impl GitVcs {
         if before == now || self.scan.clean.as_ref() == Some(&pair) {
             return Ok((self.repository.diff_trees(before, now)?, Vec::new()));
         }
+        if let Some(changes) = self.repository.diff_known_trees(before, now)
+            && self.are_files_clean(&changes)
+        {
+            self.scan.clean = Some(pair);
+            return Ok((changes, Vec::new()));
+        }
         let call = self.repository.build_plumbing(&["diff-tree", "-r", "--raw", "-z"]);
         let mut front = RawChangeList::default();
         let leaks = self.scan_patch_in(call.with_args(PATCH).with_args([before, now]), |it| {
@@ -103,30 +121,22 @@ impl GitVcs {
         Ok((changes, leaks))
     }
 
-    /// Surveys the work tree. Returns its tree and, if the same git script printed it, the result
-    /// of [`GitVcs::find_changes_and_leaks`].
-    pub(super) fn survey_since(
-        &mut self,
-        before: &str,
-    ) -> Result<(String, Option<ScannedChanges>), VcsError> {
+    /// Returns whether no changed file has a secret anywhere, also in lines that were there before.
+    /// Only files are read whose content is exactly what was added; all others need a patch of git.
+    fn are_files_clean(&self, changes: &[TreeChange]) -> bool {
         let named = |path: &[u8]| self.repository.name_bytes_from_project(path);
-        let mut patch = PatchScanner::new(&self.scan, &named);
-        let mut front = RawChangeList::default();
-        let mut sink = |bytes: &[u8]| patch.feed(front.consume(bytes));
-        let mut query = SurveyQuery::Difference { from: before, sink: &mut sink };
-        let (now, difference) = self.shadow.survey_with_query(&self.repository, &mut query)?;
-        if now == before {
-            return Ok((now, Some((Vec::new(), Vec::new()))));
-        }
-        let (leaks, changes) = (patch.finish(), front.parse_changes());
-        // Two trees always differ in something: an empty list is output of another program.
-        let is_printed =
-            |changes: &Vec<TreeChange>| difference == DiffOutput::Printed && !changes.is_empty();
-        let Some(changes) = changes.filter(is_printed) else { return Ok((now, None)) };
-        if leaks.is_empty() {
-            self.scan.clean = Some((before.to_owned(), now.clone()));
-        }
-        Ok((now, Some((changes, leaks))))
+        let mut left = MOST_READ;
+        changes.iter().all(|TreeChange { after, path, .. }| {
+            let Some(entry) = after else { return true };
+            let Some(content) = self.repository.read_added_file(path, entry, left) else {
+                return false;
+            };
+            left = left.saturating_sub(content.len() as u64);
+            let mut patch = PatchScanner::new(&self.scan, &named);
+            patch.path = named(path);
+            patch.add_bytes(&content);
+            patch.finish().is_empty()
+        })
     }
 
     fn scan_output(&self, call: GitCommand<'_>) -> Result<Vec<SecretLeak>, VcsError> {
@@ -163,8 +173,24 @@ impl GitVcs {
     }
 }
 
+impl GitRepository {
+    /// Returns the changes between two trees, if both were made from indexes a moment ago.
+    pub(super) fn diff_known_trees(&self, before: &str, now: &str) -> Option<Vec<TreeChange>> {
+        Some(self.find_known_tree(before)?.diff(&*self.find_known_tree(now)?))
+    }
+
+    /// Returns the content of a regular file in the work tree, if it is what a tree has.
+    fn read_added_file(&self, path: &[u8], entry: &TreeEntry, most: u64) -> Option<Vec<u8>> {
+        let path = self.top.join(OsStr::from_bytes(path));
+        let is_file = path.symlink_metadata().is_ok_and(|it| it.is_file() && it.len() <= most);
+        let content = is_file.then(|| bounded_read::read_file(&path, most).ok())??;
+        let id = format_id(&hash_object("blob", &content));
+        (id.as_bytes() == entry.id).then_some(content)
+    }
+}
+
 /// Treats every file as text, whatever the repository's attributes say.
-pub(super) const PATCH: [&str; 8] = [
+const PATCH: [&str; 8] = [
     "--patch",
     "--text",
     "--unified=0",

@@ -14,8 +14,7 @@ use std::path::{Path, PathBuf};
 use ralph_core::ports::VcsError;
 use rustix::fs::OFlags;
 
-use super::command::{FinishedCommand, GitCommand, ShellUse};
-use super::compared::{AddResult, DiffOutput, SurveyQuery};
+use super::command::{FinishedCommand, GitCommand};
 use super::diff::{self, TreeChange, format_index_info, join_with_zeros, split_at_zeros};
 use super::repository::GitRepository;
 use crate::atomic_file::remove_if_exists;
@@ -79,20 +78,11 @@ impl ShadowIndex {
     /// Adds everything in the work tree that `git add --all` would add to the user's index, and
     /// returns the tree.
     pub(super) fn survey_tree(&mut self, repository: &GitRepository) -> Result<String, VcsError> {
-        self.survey_with_query(repository, &mut SurveyQuery::Tree).map(|(tree, _)| tree)
-    }
-
-    /// Does the same, and gets the difference of that tree if that needs no extra sandbox.
-    pub(super) fn survey_with_query(
-        &mut self,
-        repository: &GitRepository,
-        query: &mut SurveyQuery<'_>,
-    ) -> Result<(String, DiffOutput), VcsError> {
-        match self.survey_once(repository, query) {
+        match self.survey_once(repository) {
             // No ref leads to the objects of the shadow index: `git gc --prune=now` removes them.
             Err(error) if error.message.contains("invalid object") => {
                 self.reset_to_head(repository)?;
-                self.survey_once(repository, query)
+                self.survey_once(repository)
             }
             surveyed => surveyed,
         }
@@ -112,35 +102,27 @@ impl ShadowIndex {
         }
     }
 
-    fn survey_once(
-        &mut self,
-        repository: &GitRepository,
-        query: &mut SurveyQuery<'_>,
-    ) -> Result<(String, DiffOutput), VcsError> {
+    fn survey_once(&mut self, repository: &GitRepository) -> Result<String, VcsError> {
         repository.clear_pipes();
         self.follow_user_index(repository)?;
-        let (ran, mut tree) = self.add_everything(repository, query)?;
+        let ran = self.add_everything(repository)?;
         if ran.has_error_text("adding embedded git repository") {
             self.drop_embedded(repository)?;
-            tree = None;
         }
         if !repository.ignores_runtime_files() {
             self.unstage_runtime_files(repository)?;
-            tree = None;
         }
-        match tree {
-            Some((tree, difference)) => {
-                self.tree = Some(tree.clone());
-                Ok((tree, difference))
-            }
-            None => self.write_tree(repository).map(|tree| (tree, DiffOutput::Missing)),
-        }
+        self.write_tree(repository)
     }
 
     /// Returns the tree in the shadow index.
     pub(super) fn write_tree(&mut self, repository: &GitRepository) -> Result<String, VcsError> {
-        let call = repository.build_plumbing(&["write-tree"]).with_index(&self.index);
-        let tree = repository.commands.run_for_line(call)?;
+        let tree = if let Some(tree) = repository.write_tree_of(&self.index) {
+            tree
+        } else {
+            let call = repository.build_plumbing(&["write-tree"]).with_index(&self.index);
+            repository.commands.run_for_line(call)?
+        };
         self.tree = Some(tree.clone());
         Ok(tree)
     }
@@ -341,6 +323,9 @@ impl ShadowIndex {
     /// Resets staged runtime files to the last commit.
     fn unstage_runtime_files(&mut self, repository: &GitRepository) -> Result<(), VcsError> {
         let head = repository.head()?;
+        if repository.write_tree_of(&self.index).as_deref() == Some(&head.tree) {
+            return Ok(());
+        }
         let args = ["diff-index", "--cached", "--raw", "-z", "--no-renames", "-R", &head.tree];
         let mut changes =
             repository.run_for_changes(repository.build_plumbing(&args).with_index(&self.index))?;
@@ -354,36 +339,22 @@ impl ShadowIndex {
         repository.commands.run_for_output(call.with_stdin(format_index_info(&changes))).map(drop)
     }
 
-    /// Adds everything, and returns the tree too if the same script wrote it.
-    fn add_everything(
-        &mut self,
-        repository: &GitRepository,
-        query: &mut SurveyQuery<'_>,
-    ) -> Result<(FinishedCommand, Option<(String, DiffOutput)>), VcsError> {
+    /// Adds everything.
+    fn add_everything(&mut self, repository: &GitRepository) -> Result<FinishedCommand, VcsError> {
         self.tree = None;
         let mut args = repository.build_add_all_args();
         let mut unborn: Vec<Vec<u8>> = Vec::new();
         for _ in 0..MOST_TRIES {
-            let call = || {
-                let call = repository.build_plumbing(&[]).with_args(&args).with_index(&self.index);
-                if is_large(&self.index) {
-                    call.with_own_setting("index.skipHash=true")
-                } else {
-                    call
-                }
-            };
-            let AddResult { ran, tree } = match repository.commands.shell_use() {
-                ShellUse::Shared => AddResult::run_script(repository, call, query)?,
-                ShellUse::Separate => {
-                    AddResult { ran: repository.commands.run(call())?, tree: None }
-                }
-            };
+            let mut call = repository.build_plumbing(&[]).with_args(&args).with_index(&self.index);
+            if is_large(&self.index) {
+                call = call.with_setting("index.skipHash=true");
+            }
+            let ran = repository.commands.run(call)?;
             match (ran.code, find_unborn_repository(&ran.stderr), find_special_file(&ran.stderr)) {
                 (0, _, _) => {
                     // Such a repository may have replaced a tracked file.
                     self.remove_paths(repository, unborn.iter().map(Vec::as_slice))?;
-                    let tree = tree.filter(|_| unborn.is_empty());
-                    return Ok((ran, tree));
+                    return Ok(ran);
                 }
                 (_, Some(path), _) => {
                     args.push(OsString::from_vec([b":(top,exclude,literal)", path].concat()));
@@ -507,6 +478,9 @@ impl GitRepository {
     ) -> Result<Vec<TreeChange>, VcsError> {
         if before == after {
             return Ok(Vec::new());
+        }
+        if let Some(changes) = self.diff_known_trees(before, after) {
+            return Ok(changes);
         }
         let args = ["diff-tree", "-r", "--raw", "-z", "--no-renames", before, after];
         self.run_for_changes(self.build_plumbing(&args))

@@ -6,6 +6,7 @@ use ralph_core::ports::VcsError;
 use ralph_model::ids::RunId;
 
 use super::diff::{format_index_info, split_at_zeros};
+use super::ref_files::RefFiles;
 use super::repository::GitRepository;
 use super::restore::{RestoreTarget, find_obstacles};
 use super::vcs::GitVcs;
@@ -49,6 +50,9 @@ impl GitVcs {
 
     /// Restores the changes that were set aside for a run, merged with the work of the run.
     pub fn restore_set_aside(&mut self, run: &RunId) -> Result<RestoredChanges, VcsError> {
+        if !self.repository.runs_with_set_aside()?.contains(run) {
+            return Ok(RestoredChanges::Nothing);
+        }
         let name = set_aside_ref(run);
         let Some(aside) = self.repository.resolve_name(&name)? else {
             return Ok(RestoredChanges::Nothing);
@@ -163,10 +167,9 @@ impl GitVcs {
 impl GitRepository {
     /// Returns the runs with changes set aside, those of other work trees included.
     pub fn runs_with_set_aside(&self) -> Result<Vec<RunId>, VcsError> {
-        let args = ["for-each-ref", "--format=%(refname)", SET_ASIDE];
-        let output = self.commands.run_for_output(self.build_plumbing(&args))?;
-        let names = String::from_utf8_lossy(&output).into_owned();
-        let runs = names.lines().filter_map(|name| name.strip_prefix(SET_ASIDE));
+        let mut files = RefFiles::new(self.common_dir());
+        let refs = files.read_all(self, |name| name.starts_with(SET_ASIDE))?;
+        let runs = refs.keys().filter_map(|name| name.strip_prefix(SET_ASIDE));
         Ok(runs.map(|run| RunId(run.to_owned())).collect())
     }
 }

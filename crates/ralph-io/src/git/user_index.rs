@@ -83,6 +83,9 @@ impl GitRepository {
         if !index.exists() {
             return self.empty_tree().map(Some);
         }
+        if let Some(tree) = self.write_tree_of(&index) {
+            return Ok(Some(tree));
+        }
         let args = ["diff-index", "--cached", "--quiet", head_tree];
         if self.commands.run(self.build_plumbing(&args))?.code == 0 {
             return Ok(Some(head_tree.to_owned()));

@@ -13,11 +13,10 @@ use ralph_model::ids::TaskId;
 use ralph_model::run::IterationMark;
 use ralph_model::worktree::{Checkpoint, CommitId, TreeDiff, TreeId};
 
-use super::command::{GitCommand, GitCommands, ShellUse};
+use super::command::{GitCommand, GitCommands};
 use super::git_dir_guard::GuardedFiles;
 use super::head::HeadState;
 use super::hooks::CommitHooks;
-use super::identity::CommitSigning;
 use super::kept_refs::KeptRefs;
 use super::locks::GitLockFile;
 use super::repository::GitRepository;
@@ -50,8 +49,6 @@ pub struct GitVcs {
     pub(super) tampering: Vec<String>,
     /// The commit hooks, once they were looked for.
     pub(super) hooks: Option<CommitHooks>,
-    /// How commits are signed, as configured before an agent had worked.
-    pub(super) signing: Option<CommitSigning>,
     /// Whether the unreported restores of an earlier process were read.
     pub(super) is_unreported_read: bool,
     /// The user's refs and their objects, if agents can write the repository.
@@ -78,7 +75,6 @@ impl GitVcs {
             guarded: Vec::new(),
             tampering: Vec::new(),
             hooks: None,
-            signing: None,
             is_unreported_read: false,
             kept_refs: None,
         }
@@ -137,27 +133,12 @@ impl GitVcs {
                 message.extend([name, value, "\n"]);
             }
         }
-        let call = self.repository.build_commit_tree_call(tree, &parents, &message);
-        let orders = |commit: &str| {
-            let mut orders = format!("update {} {commit}\n", format_checkpoint_ref(mark, 0));
-            if mark.iteration.0 > MOST_CHECKPOINTS {
-                orders.extend(["delete ", &format_checkpoint_ref(mark, MOST_CHECKPOINTS), "\n"]);
-            }
-            orders
-        };
-        let commands = &self.repository.commands;
-        if commands.shell_use() == ShellUse::Shared
-            && needs_no_quoting(&format_checkpoint_ref(mark, 0))
-        {
-            let orders = orders("$commit");
-            let script = format!(
-                "commit=$({{this}}) && printf %s \"{orders}\" | {{git}} update-ref --stdin"
-            );
-            return commands.run_for_output(call.with_script(script)).map(drop);
+        let commit = self.repository.commit_tree(tree, &parents, &message)?;
+        self.repository.set_ref(&format_checkpoint_ref(mark, 0), &commit)?;
+        if mark.iteration.0 > MOST_CHECKPOINTS {
+            self.repository.remove_ref(&format_checkpoint_ref(mark, MOST_CHECKPOINTS))?;
         }
-        let commit = commands.run_for_line(call)?;
-        let call = self.repository.build_plumbing(&["update-ref", "--stdin"]);
-        commands.run_for_output(call.with_stdin(orders(&commit).into_bytes())).map(drop)
+        Ok(())
     }
 
     /// Reads what [`GitVcs::save_checkpoint`] recorded, in this iteration or in an earlier one that
@@ -243,9 +224,6 @@ impl Vcs for GitVcs {
     ) -> Result<Checkpoint, VcsError> {
         self.record_guarded_files();
         self.record_foreign_locks();
-        if self.signing.is_none() {
-            self.signing = Some(self.repository.read_signing()?);
-        }
         let head = self.repository.head()?;
         let tree = match depth {
             CheckpointDepth::Head => None,
@@ -262,7 +240,10 @@ impl Vcs for GitVcs {
     fn survey_tree(&mut self) -> Result<Option<Survey>, VcsError> {
         self.repair_git_dir();
         self.restore_refs();
-        let tree = self.shadow.survey_tree(&self.repository)?;
+        let tree = match self.repository.take_clean_tree() {
+            Some(tree) => tree,
+            None => self.shadow.survey_tree(&self.repository)?,
+        };
         let head = self.repository.head()?;
         let changes = if tree == head.tree { TreeDiff::Clean } else { TreeDiff::Dirty };
         let checked_out = Some(head.checked_out());
@@ -322,8 +303,7 @@ impl Vcs for GitVcs {
     fn keep_reachable(&mut self, mark: &IterationMark, to: &Checkpoint) {
         if let Checkpoint::Git { tree: Some(TreeId(tree)), .. } = to {
             let name = format!("refs/ralph/asked/{}", mark.run);
-            let call = self.repository.build_plumbing(&["update-ref", &name, tree]);
-            let _ = self.repository.commands.run(call);
+            let _ = self.repository.set_ref(&name, tree);
         }
     }
 
@@ -506,11 +486,6 @@ fn format_checkpoint_ref(mark: &IterationMark, ago: u32) -> String {
 
 fn format_checkpoint_prefix(mark: &IterationMark) -> String {
     format!("refs/ralph/checkpoints/{}/", mark.run)
-}
-
-/// Returns whether a name contains nothing that a shell would expand.
-fn needs_no_quoting(name: &str) -> bool {
-    name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_./".contains(&byte))
 }
 
 pub(super) fn is_git(command: &str) -> bool {

@@ -119,7 +119,7 @@ fn end_killed_run(port: &Port, deaths: &mut impl Iterator<Item = u64>) -> Option
         let [agent, gates, vcs, store, clock, ui] = &mut handles;
         let ports = Ports { agent, gates, vcs, store, clock, ui };
         let state = fold_events(&port.world.borrow().journal)?;
-        Engine::open_killed_run(ports, state, None).run()
+        Engine::open_killed_run(ports, state).run()
     });
     match ended {
         ProcessEnd::Ended(Outcome::Complete) => Some(Outcome::Complete),

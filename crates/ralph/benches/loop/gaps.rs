@@ -1,5 +1,6 @@
-//! From one agent's end to the next one's start: under ralph, and in a bare loop that does nothing
-//! but start the agent and run the git commands that the same takes.
+//! From the start to the first agent, and from one agent's end to the next one's start: under
+//! ralph, and in a bare loop that starts the agent and commits as a user would, with `git add -A`
+//! and `git commit`.
 //!
 //! The agent is the benchmark itself, started again; it notes when it began and when it ended, so
 //! that one clock measures both loops. Not here: the limits of the figures.
@@ -70,7 +71,7 @@ impl Place {
                 fs::write(path.join(format!("file-{file:02}.txt")), text).expect("written");
             }
         }
-        sealed.write_file(".gitignore", "/.ralph/\n/times\n/plan.json*\n");
+        sealed.write_file(".gitignore", "/times\n/plan.json*\n");
         let place = Self { sealed, landing, walls };
         place.write_settings(&json!({}));
         place.sealed.run_git(&["-c", "core.looseCompression=0", "add", "-A"]);
@@ -121,19 +122,45 @@ impl Place {
         Ran { gaps: gaps(&times, iterations), peak }
     }
 
-    /// Does the same with nothing but the agent and git.
+    /// Returns how long ralph takes from its start to that of the first agent.
+    pub(crate) fn time_to_first_agent(&self) -> Duration {
+        self.time_to_begin(|| {
+            self.ralph(1);
+        })
+    }
+
+    /// Returns how long a direct start of the agent takes.
+    pub(crate) fn time_to_direct_agent(&self) -> Duration {
+        let times = self.times();
+        let _ = fs::remove_file(&times);
+        self.time_to_begin(|| {
+            let mut agent = self.sealed.build_command(own());
+            assert!(agent.arg("agent").output().expect("it starts").status.success());
+        })
+    }
+
+    fn time_to_begin(&self, start: impl FnOnce()) -> Duration {
+        let begun = now();
+        start();
+        let text = fs::read_to_string(self.times()).expect("an agent noted its times");
+        let first = text.split(' ').next().and_then(|it| it.parse::<u128>().ok());
+        let took = first.expect("a time").saturating_sub(begun);
+        // The agent's change must not be in the way of the next run.
+        self.sealed.run_git(&["checkout", "--quiet", "--", "."]);
+        self.sealed.run_git(&["clean", "--quiet", "-f", "work.txt"]);
+        Duration::from_nanos(u64::try_from(took).expect("less than centuries"))
+    }
+
+    /// Does the same with nothing but the agent and what a user would type.
     pub(crate) fn bare(&self, iterations: usize) -> Vec<Duration> {
         self.timed_elsewhere(iterations, || {
             for _ in 0..iterations {
                 let mut agent = self.sealed.build_command(own());
                 assert!(agent.arg("agent").output().expect("it starts").status.success());
-                self.sealed.run_git(&["rev-parse", "HEAD"]);
                 match self.landing {
                     Landing::Nothing => {}
                     Landing::Commit => {
                         self.sealed.run_git(&["add", "-A"]);
-                        self.sealed.run_git(&["write-tree"]);
-                        self.sealed.run_git(&["diff-index", "--cached", "HEAD"]);
                         self.sealed.run_git(&["commit", "-qm", "by hand"]);
                     }
                 }
@@ -173,7 +200,7 @@ fn own() -> PathBuf {
 }
 
 /// Returns whether the native sandbox works here.
-pub(crate) fn has_native_cells() -> bool {
+pub(crate) fn has_native_sandbox() -> bool {
     let sealed = Sealed::with_repository(RALPH);
     let mut command = sealed.build_command(RALPH);
     command.args(["sandbox", "exec", "--", "true"]).env("RALPH_SANDBOX_BACKEND", "native");

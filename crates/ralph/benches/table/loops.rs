@@ -12,11 +12,12 @@ use crate::gaps::{self, Landing, Place, Ran, Walls};
 use crate::row::{Bar, Figure, Row};
 use crate::whole;
 
-const ITERATION: [Bar; 2] = [Bar::Times(1.5), Bar::Below(Figure::Time(Duration::from_millis(50)))];
+/// What a user would do by hand in a gap.
+const BY_HAND: [&str; 2] = ["the agent's start", "the agent's start, `git add -A`, `git commit`"];
 
-/// The names of what is in a gap.
-const BARE: [&str; 2] =
-    ["the agent's start, `git rev-parse`", "that and `add`, `write-tree`, `diff-index`, `commit`"];
+/// The settings of both landings.
+const LANDINGS: [(Landing, &str); 2] =
+    [(Landing::Nothing, "`commit` \"none\""), (Landing::Commit, "`commit` \"ralph\"")];
 
 /// Blocks of iterations that are measured in turns with others.
 struct Blocks {
@@ -46,37 +47,63 @@ impl Blocks {
     }
 }
 
-/// The gap in a small repository.
+/// From one agent's end to the next one's start in a small repository.
 pub(crate) fn gap(report: &mut dyn FnMut(Row)) {
     let blocks = Blocks { rounds: 16, iterations: 12 };
-    let place = Place::with_files(Landing::Nothing, Walls::None, 0);
-    let [ours, bare] = blocks.compare_with_bare(&place);
-    let what = "from one agent's end to the next one's start, nothing committed";
-    report(Row::compared(what, ours, (bare, BARE[0]), ITERATION));
-    let place = Place::with_files(Landing::Commit, Walls::None, 0);
-    let [ours, bare] = blocks.compare_with_bare(&place);
-    report(Row::compared("the same, each iteration committed", ours, (bare, BARE[1]), ITERATION));
+    for ((landing, setting), by_hand) in LANDINGS.into_iter().zip(BY_HAND) {
+        let place = Place::with_files(landing, Walls::None, 0);
+        let [ours, bare] = blocks.compare_with_bare(&place);
+        let what = format!("gap between two agents of `ralph run`: {setting}, no gate, no sandbox");
+        let bars = match landing {
+            Landing::Nothing => vec![Bar::Below(milliseconds(10))],
+            Landing::Commit => vec![Bar::Times(1.3)],
+        };
+        report(Row::compared(what, ours, (bare, by_hand), bars));
+    }
 }
 
-/// The gap if agent and git start in a sandbox.
-pub(crate) fn cells(report: &mut dyn FnMut(Row)) {
+/// The same if agent and git start in a sandbox.
+pub(crate) fn native(report: &mut dyn FnMut(Row)) {
     let blocks = Blocks { rounds: 6, iterations: 8 };
-    let names = [
-        "the gap in native cells, nothing committed",
-        "the gap in native cells, each iteration committed",
-    ];
-    for ((landing, what), baseline) in
-        [Landing::Nothing, Landing::Commit].into_iter().zip(names).zip(BARE)
-    {
-        if !gaps::has_native_cells() {
-            report(Row::skipped(what, "no native cells can be made here"));
+    for ((landing, setting), by_hand) in LANDINGS.into_iter().zip(BY_HAND) {
+        let what =
+            format!("gap between two agents of `ralph run`: {setting}, no gate, native sandbox");
+        if !gaps::has_native_sandbox() {
+            report(Row::skipped(&what, "there is no native sandbox here"));
             continue;
         }
         let [ours, bare] = blocks.compare_with_bare(&Place::with_files(landing, Walls::Native, 0));
-        let limits = [Bar::Below(Figure::Time(Duration::from_millis(50)))];
-        let compared_with = (bare, format!("{baseline}, without cells"));
-        report(Row::compared(what, ours, (compared_with.0, &compared_with.1), limits));
+        let by_hand = format!("{by_hand}, no sandbox");
+        report(Row::compared(what, ours, (bare, &by_hand), [Bar::Below(milliseconds(35))]));
     }
+}
+
+/// From the start of `ralph run` to that of its first agent.
+pub(crate) fn first(report: &mut dyn FnMut(Row)) {
+    for (walls, name, most) in
+        [(Walls::None, "no sandbox", 15), (Walls::Native, "native sandbox", 25)]
+    {
+        let what = format!("`ralph run` to its first agent: `commit` \"ralph\", no gate, {name}");
+        if walls == Walls::Native && !gaps::has_native_sandbox() {
+            report(Row::skipped(&what, "there is no native sandbox here"));
+            continue;
+        }
+        let place = Place::with_files(Landing::Commit, walls, 0);
+        let (mut ours, mut direct) = (Vec::new(), Vec::new());
+        // The first start of a sandbox tests it, and the result is kept.
+        place.time_to_first_agent();
+        for _ in 0..40 {
+            ours.push(place.time_to_first_agent());
+            direct.push(place.time_to_direct_agent());
+        }
+        let [ours, direct] = [ours, direct].map(|times| Figure::Time(Times::from(times).median()));
+        let bars = [Bar::Below(milliseconds(most))];
+        report(Row::compared(what, ours, (direct, "a direct start of the agent"), bars));
+    }
+}
+
+fn milliseconds(count: u64) -> Figure {
+    Figure::Time(Duration::from_millis(count))
 }
 
 /// The gap after ten thousand iterations, the memory they leave, and commands that read them.
@@ -85,7 +112,7 @@ pub(crate) fn history(report: &mut dyn FnMut(Row)) {
     let Ran { gaps, peak } = place.ralph(10_000);
     let of = |gaps: &[Duration]| Figure::Time(Times::from(gaps.to_vec()).median());
     let (early, late) = (of(&gaps[..1_000]), of(&gaps[gaps.len() - 1_000..]));
-    let what = "the last 1 000 gaps of 10 000 iterations";
+    let what = "last 1 000 of 10 000 gaps of `ralph run`: `commit` \"none\", no gate, no sandbox";
     report(Row::compared(what, late, (early, "the first 1 000"), [Bar::Times(1.2)]));
     let bars = [Bar::Below(Figure::Size(25_000_000))];
     report(Row::single("peak memory of 10 000 iterations", Figure::Size(peak * 1024), bars));
@@ -105,8 +132,7 @@ pub(crate) fn tasks(report: &mut dyn FnMut(Row)) {
         place.ralph_with(blocks.iterations, &["build"]).gaps
     };
     let [ours, few] = blocks.in_turns(&mut || gaps(&many), &mut || gaps(&few));
-    let what =
-        "the gap with a list of 10 000 tasks (3.4 MB), each iteration committed, the list not";
+    let what = "gap of `ralph build`: 10 000 tasks (3.4 MB) that git ignores, `commit` \"ralph\", no gate, no review, no sandbox";
     report(Row::compared(what, ours, (few, "20 tasks"), [Bar::Times(1.2)]));
 }
 
@@ -115,15 +141,15 @@ pub(crate) fn files(report: &mut dyn FnMut(Row)) {
     let blocks = Blocks { rounds: 3, iterations: 6 };
     let place = Place::with_files(Landing::Commit, Walls::None, 100_000);
     let [ours, bare] = blocks.compare_with_bare(&place);
-    let what = "the gap with 100 000 files, each iteration committed";
-    report(Row::compared(what, ours, (bare, BARE[1]), [Bar::Times(1.0)]));
+    let what = "gap of `ralph run`: 100 000 files, `commit` \"ralph\", no gate, no sandbox";
+    report(Row::compared(what, ours, (bare, BY_HAND[1]), [Bar::Times(1.0)]));
 }
 
 /// `ralph build` compared with a loop of bash and jq with the same agent, list and gate.
 pub(crate) fn bash(report: &mut dyn FnMut(Row)) {
     const TASKS: usize = 12;
     const GATE: &str = "test -s work.txt";
-    let what = "from one agent's end to the next one's start in `ralph build` with a gate";
+    let what = "gap of `ralph build`: `commit` \"ralph\", one gate, no review, no sandbox";
     if !crate::starts::has_program("jq") || !crate::starts::has_program("bash") {
         return report(Row::skipped(what, "bash and jq are needed"));
     }
@@ -132,7 +158,7 @@ pub(crate) fn bash(report: &mut dyn FnMut(Row)) {
     settings["gates"] = json!([{ "name": "test", "command": GATE }]);
     place.write_settings(&settings);
     let sealed = &place.sealed;
-    sealed.write_file(".gitignore", "/.ralph/\n/times\n/log/\n*.bak\n");
+    sealed.write_file(".gitignore", "/times\n/log/\n*.bak\n");
     fs::create_dir(sealed.project_dir().join("log")).expect("made");
     let begin = || {
         sealed.write_file("plan.json", &format!("{:#}\n", plan(TASKS)));

@@ -131,7 +131,7 @@ pub(crate) fn guard(report: &mut dyn FnMut(Row)) {
 pub(crate) fn sandbox(report: &mut dyn FnMut(Row)) {
     let sealed = Sealed::with_repository(RALPH);
     let bars = [Bar::More(Duration::from_millis(10))];
-    let what = "start in a native cell";
+    let what = "start in the native sandbox of git";
     match cells::launcher(&sealed, Backend::Native) {
         Err(why) => return report(Row::skipped(what, why)),
         Ok(native) => {
@@ -156,7 +156,7 @@ pub(crate) fn sandbox(report: &mut dyn FnMut(Row)) {
     };
     let [direct, caged] = measure_alternating(40, [&mut { alone }, &mut { caged }])
         .map(|times| Figure::Time(times.median()));
-    let what = "`ralph sandbox exec /bin/true`: settings, probe, cell of an agent";
+    let what = "`ralph sandbox exec /bin/true`: settings, probe, native sandbox of an agent";
     report(Row::compared(what, caged, (direct, "a direct start"), []));
 }
 

@@ -25,9 +25,8 @@ pub(crate) fn stream(report: &mut dyn FnMut(Row)) {
             black_box(listening::listen(&sample, rounds, |_| {}));
         };
         let mut typed = || (0..rounds).for_each(|_| typed::read(sample.kind, &baseline));
-        // Other load on the machine can only add to a time, so the best one counts.
-        let [ours, typed] =
-            measure_alternating(7, [&mut ours, &mut typed]).map(|times| Figure::Time(times.best()));
+        let [ours, typed] = measure_alternating(7, [&mut ours, &mut typed])
+            .map(|times| Figure::Time(times.median()));
         let (what, compared_with, bars) = match name {
             "text" => ("lines of text", "`serde_json`, the lines as strings", vec![]),
             name => (name, "`serde_json`, typed values", vec![Bar::Times(1.0)]),
@@ -62,7 +61,7 @@ fn recorded(kind: AgentKind, name: &'static str, report: &mut dyn FnMut(Row)) {
     };
     let mut values = || (0..rounds).for_each(|_| typed::read(sample.kind, &sample.unit));
     let [ours, values] =
-        measure_alternating(5, [&mut ours, &mut values]).map(|times| Figure::Time(times.best()));
+        measure_alternating(5, [&mut ours, &mut values]).map(|times| Figure::Time(times.median()));
     let what = format!("translating {MEGABYTES} MB of {}", sample.name);
     report(Row::compared(what, ours, (values, "`serde_json`, values of any shape"), []));
 }
@@ -110,8 +109,8 @@ fn pipe(report: &mut dyn FnMut(Row)) {
         let line = format!("{} print-stream {MEGABYTES} | cat >/dev/null", own.display());
         time_command(sealed.build_command("sh").args(["-c", &line]));
     };
-    let [ours, cat] =
-        measure_alternating(5, [&mut run_ralph, &mut cat]).map(|times| Figure::Time(times.best()));
+    let [ours, cat] = measure_alternating(5, [&mut run_ralph, &mut cat])
+        .map(|times| Figure::Time(times.median()));
     let what = format!("a whole run whose agent prints {MEGABYTES} MB of stream as fast as it can");
     report(Row::compared(what, ours, (cat, "the agent into `cat`"), []));
 }

@@ -189,7 +189,7 @@ impl ProjectRuns {
 
     fn follow_run(&self, key: &str) -> Option<FollowedPage> {
         let (known, run) = self.find_run(key)?;
-        let project = Project { directory: known.project, env: self.env.clone() };
+        let project = Project::new(known.project, self.env.clone());
         let tail =
             JournalTail::open(&find_run_directory(&known.state, &run).journal_path()).ok()?;
         let (report, state) = (Report::default(), known.state);

@@ -234,21 +234,13 @@ fn asked_of_git(sealed: &Sealed, settings: &Value) -> Vec<String> {
 
 #[test]
 fn no_git_query_is_repeated_in_an_iteration() {
-    let looked_at = ["add", "write-tree", "diff-tree"];
-    let committed = ["commit-tree", "move the branch"];
     for (further, expect) in [
-        (json!({}), [looked_at.as_slice(), &committed].concat()),
+        (json!({}), &["add", "commit-tree", "move the branch"][..]),
         // Checking what a gate may not change needs a checkpoint; what git sees after the gate is
         // committed.
         (
             json!({ "guardrails": [{ "command": "true" }] }),
-            [
-                ["add", "write-tree", "commit-tree", "update-ref"].as_slice(),
-                &looked_at,
-                &looked_at,
-                &committed,
-            ]
-            .concat(),
+            &["add", "add", "add", "commit-tree", "move the branch"],
         ),
     ] {
         let mut settings = json!({ "commit": "ralph" });

@@ -22,6 +22,7 @@ mod dialects;
 mod examples;
 mod failures;
 mod faults;
+mod git_starts;
 mod guidance;
 mod guides;
 mod hook;

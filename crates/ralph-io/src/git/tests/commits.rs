@@ -312,9 +312,9 @@ fn a_failed_push_reports_why() {
 }
 
 #[test]
-fn a_commit_in_a_shared_shell_is_the_one_that_was_ordered() {
+fn a_commit_by_git_alone_is_the_one_that_was_ordered() {
     let world = World::new();
-    let mut git = world.open_with_shared_shell();
+    let mut git = world.open_with_git_alone();
     for iteration in 1..=2 {
         world.write("a.txt", &format!("{iteration}\n"));
         let checkpoint =

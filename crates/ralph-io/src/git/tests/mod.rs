@@ -164,10 +164,11 @@ impl World {
         GitVcs::new(self.repository(), self.directory.path().join("run"))
     }
 
-    /// Opens it as a run in a sandbox does, but without the sandbox.
-    fn open_with_shared_shell(&self) -> GitVcs {
+    /// Opens it with git for everything, as if its objects had to be shared with others.
+    fn open_with_git_alone(&self) -> GitVcs {
         let mut git = self.open();
-        git.repository.commands = git.repository.commands.clone().with_shared_shell();
+        let shared = ("core.sharedrepository".to_owned(), "group".to_owned());
+        git.repository.config.values.push(shared);
         git
     }
 

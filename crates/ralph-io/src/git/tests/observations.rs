@@ -151,7 +151,7 @@ fn a_patch_is_bounded_and_names_binary_files() {
 }
 
 #[test]
-fn a_shared_shell_reports_odd_things_like_separate_commands() {
+fn odd_things_are_reported_as_git_alone_sees_them() {
     let world = World::new();
     let checkpoint =
         world.open().create_checkpoint(&mark(1), CheckpointDepth::Tree).expect("noted");
@@ -174,7 +174,7 @@ fn a_shared_shell_reports_odd_things_like_separate_commands() {
     ];
     for (at, deed) in deeds.iter().enumerate() {
         deed();
-        let together = see(&mut world.open_with_shared_shell());
+        let together = see(&mut world.open_with_git_alone());
         assert_eq!(together, see(&mut world.open()), "after deed {at}");
         assert_eq!(together.files.is_empty(), at == 0, "after deed {at}");
     }

@@ -122,7 +122,7 @@ impl Aftermath {
             world.git(&[operation, "--quit"]);
         }
         let mut git =
-            if seed.is_multiple_of(2) { world.open() } else { world.open_with_shared_shell() };
+            if seed.is_multiple_of(2) { world.open() } else { world.open_with_git_alone() };
         let checkpoint = git.create_checkpoint(&mark(3), CheckpointDepth::Tree).expect("noted");
         let Checkpoint::Git { tree: Some(TreeId(tree)), .. } = &checkpoint else {
             unreachable!("a tree in {checkpoint:?}");
@@ -244,12 +244,12 @@ fn no_agent_makes_a_restored_history_lose_anything() {
 }
 
 #[test]
-fn a_shared_shell_reports_the_same_as_separate_commands_for_every_agent() {
+fn what_every_agent_did_is_reported_as_git_alone_sees_it() {
     for seed in worlds(300) {
         let Aftermath { world, checkpoint, .. } = Aftermath::new(seed);
         let mut git = world.open();
         let apart = git.observe(&checkpoint, &[]).map(|seen| seen.expect("a repository"));
-        let mut joined = world.open_with_shared_shell();
+        let mut joined = world.open_with_git_alone();
         let together = joined.observe(&checkpoint, &[]).map(|seen| seen.expect("a repository"));
         assert_eq!(together, apart, "{seed}");
         let since_head = match checkpoint {

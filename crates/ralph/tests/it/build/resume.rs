@@ -54,17 +54,19 @@ fn a_run_that_ends_before_its_commit_leaves_no_task_done() {
     }
 }
 
-/// A git that kills its parent once, when a document reports something as done.
+/// A git that kills its parent once, after a command, when a document reports something as done.
 pub(super) fn deadly_git(document: &str) -> String {
     format!(
         r#"#!/bin/sh
 PATH=${{PATH#*:}}
+git "$@"
+code=$?
 if test -e ../die && {document} | grep -q '"done"'; then
     rm ../die
     kill -KILL "$PPID"
     exit 1
 fi
-exec git "$@"
+exit $code
 "#
     )
 }
