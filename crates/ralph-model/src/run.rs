@@ -19,7 +19,6 @@ use crate::handoff::Handoff;
 use crate::ids::{IterationNumber, TaskId};
 use crate::ids::{Role, RunId};
 use crate::judgement::Feedback;
-use crate::judgement::Landing;
 use crate::memory::{Memory, SinceCompaction};
 use crate::outcome::Outcome;
 use crate::recipe::Recipe;
