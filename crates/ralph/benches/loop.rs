@@ -28,6 +28,7 @@ fn main() {
         Some(_) | None => {}
     }
     start_up();
+    first_agent();
     gap("nothing committed", &Place::with_files(Landing::Nothing, Walls::None, 0));
     gap("each iteration committed", &Place::with_files(Landing::Commit, Walls::None, 0));
     if gaps::has_native_sandbox() {
@@ -51,6 +52,16 @@ fn start_up() {
         "start-up: `ralph --version` {ralph:.2?}, `/bin/true` {nothing:.2?}, ratio {:.2}",
         calculate_ratio(ralph, nothing)
     );
+}
+
+/// The time from the start of ralph to that of its first agent, against a direct start.
+fn first_agent() {
+    let place = Place::with_files(Landing::Commit, Walls::None, 0);
+    let times: Vec<_> =
+        (0..20).map(|_| (place.time_to_first_agent(), place.time_to_direct_agent())).collect();
+    let (ours, direct): (Vec<_>, Vec<_>) = times.into_iter().unzip();
+    let [ours, direct] = [ours, direct].map(|times| Times::from(times).median());
+    println!("first agent: {ours:.2?}, a direct start of it {direct:.2?}");
 }
 
 /// The time from one agent's end to the next one's start, against a start of the agent and what a

@@ -59,7 +59,7 @@ impl ObjectStore {
         fs::create_dir_all(directory)?;
         let header = format_header(kind, content);
         let mut file = tempfile::Builder::new().prefix("tmp_obj_").tempfile_in(directory)?;
-        file.write_all(&store_as_zlib(&[header.as_bytes(), content].concat()))?;
+        file.write_all(&build_zlib_stream(&[header.as_bytes(), content].concat()))?;
         // git makes its objects read-only, and does not sync loose ones either.
         file.as_file().set_permissions(Permissions::from_mode(0o444))?;
         match file.persist_noclobber(&path) {
@@ -111,7 +111,7 @@ fn format_header(kind: &str, content: &[u8]) -> String {
 }
 
 /// Returns a zlib stream that holds some bytes as they are.
-fn store_as_zlib(bytes: &[u8]) -> Vec<u8> {
+fn build_zlib_stream(bytes: &[u8]) -> Vec<u8> {
     let mut stream = vec![0x78, 0x01];
     let count = bytes.len().div_ceil(BLOCK).max(1);
     for number in 0..count {
@@ -175,9 +175,9 @@ mod tests {
     #[test]
     fn a_stream_has_as_many_blocks_as_it_needs() {
         for (length, blocks) in [(0, 1), (1, 1), (BLOCK, 1), (BLOCK + 1, 2)] {
-            let stream = store_as_zlib(&vec![7; length]);
+            let stream = build_zlib_stream(&vec![7; length]);
             assert_eq!(stream.len(), 2 + blocks * 5 + length + 4, "{length}");
         }
-        assert_eq!(store_as_zlib(b"abc"), b"\x78\x01\x01\x03\0\xfc\xffabc\x02\x4d\x01\x27");
+        assert_eq!(build_zlib_stream(b"abc"), b"\x78\x01\x01\x03\0\xfc\xffabc\x02\x4d\x01\x27");
     }
 }

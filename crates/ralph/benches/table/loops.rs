@@ -54,11 +54,11 @@ pub(crate) fn gap(report: &mut dyn FnMut(Row)) {
         let place = Place::with_files(landing, Walls::None, 0);
         let [ours, bare] = blocks.compare_with_bare(&place);
         let what = format!("gap between two agents of `ralph run`: {setting}, no gate, no sandbox");
-        let bars = match landing {
+        let limits = match landing {
             Landing::Nothing => vec![Bar::Below(milliseconds(10))],
             Landing::Commit => vec![Bar::Times(1.3)],
         };
-        report(Row::compared(what, ours, (bare, by_hand), bars));
+        report(Row::compared(what, ours, (bare, by_hand), limits));
     }
 }
 
