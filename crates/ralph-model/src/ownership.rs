@@ -80,10 +80,10 @@ impl Ownership {
     /// Returns whether the history changed in a way that agents may not change it.
     pub fn forbids_history(self, history: History) -> bool {
         match (self.history, history) {
-            (_, History::Same) | (HistoryOwner::Anyone, _) => false,
-            (HistoryOwner::Ralph, _) => true,
-            (HistoryOwner::AgentAdds, History::Rewritten) => true,
-            (HistoryOwner::AgentAdds, History::Advanced { .. }) => false,
+            (_, History::Same)
+            | (HistoryOwner::Anyone, _)
+            | (HistoryOwner::AgentAdds, History::Advanced { .. }) => false,
+            (HistoryOwner::Ralph, _) | (HistoryOwner::AgentAdds, History::Rewritten) => true,
         }
     }
 
@@ -91,8 +91,8 @@ impl Ownership {
     /// ralph commits the list, if their commits do not contain it.
     pub fn success_landing(self) -> Landing {
         match (self.commits, self.list) {
-            (CommitOwner::Ralph, _) => Landing::Commit,
-            (CommitOwner::Agent | CommitOwner::AgentAtWill, Some(_)) => Landing::Commit,
+            (CommitOwner::Ralph, _)
+            | (CommitOwner::Agent | CommitOwner::AgentAtWill, Some(_)) => Landing::Commit,
             (CommitOwner::Agent | CommitOwner::AgentAtWill, None) | (CommitOwner::NoOne, _) => {
                 Landing::Keep
             }
