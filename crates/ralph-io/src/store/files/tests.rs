@@ -157,7 +157,7 @@ fn a_view_behind_a_link_is_not_written() {
 
 #[test]
 fn a_bad_prompt_file_is_reported_with_what_is_wrong() {
-    let (directory, mut store) = store();
+    let (directory, store) = store();
     let at = |name: &str| directory.path().join(name);
     fs::write(at("good.md"), "Do it.\n").expect("written");
     fs::write(at("empty.md"), "").expect("written");
