@@ -138,7 +138,7 @@ pub enum Event {
         result: GateResult,
         /// The work tree after the gate, if it was surveyed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        survey: Option<Survey>,
+        survey: Option<Box<Survey>>,
     },
     /// The work tree was compared with what the gates checked, and is the same.
     Rechecked {

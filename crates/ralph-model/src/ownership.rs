@@ -91,8 +91,9 @@ impl Ownership {
     /// ralph commits the list, if their commits do not contain it.
     pub fn success_landing(self) -> Landing {
         match (self.commits, self.list) {
-            (CommitOwner::Ralph, _)
-            | (CommitOwner::Agent | CommitOwner::AgentAtWill, Some(_)) => Landing::Commit,
+            (CommitOwner::Ralph, _) | (CommitOwner::Agent | CommitOwner::AgentAtWill, Some(_)) => {
+                Landing::Commit
+            }
             (CommitOwner::Agent | CommitOwner::AgentAtWill, None) | (CommitOwner::NoOne, _) => {
                 Landing::Keep
             }

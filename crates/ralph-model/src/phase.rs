@@ -53,7 +53,7 @@ pub enum Phase {
     /// Nothing is recorded of the work tree yet.
     Started,
     /// The agent does the work.
-    Working(Working),
+    Working(Box<Working>),
     /// The agent has answered; its work is read, observed and checked.
     Checking(Box<Checking>),
     /// The work is judged; the steps of the landing are done one after the other.
@@ -91,7 +91,8 @@ impl Iteration {
 
     /// Moves to `Working`.
     pub fn begin_work(&mut self, checkpoint: Checkpoint) {
-        self.phase = Phase::Working(Working { checkpoint, call: AgentCallState::default() });
+        let call = AgentCallState::default();
+        self.phase = Phase::Working(Box::new(Working { checkpoint, call }));
     }
 
     /// Changes what is known of the checks. Begins them, if the agent was still at work:
@@ -111,7 +112,7 @@ impl Iteration {
     fn take_checking(&mut self) -> Checking {
         match std::mem::replace(&mut self.phase, Phase::Started) {
             Phase::Started => Checking::new(Checkpoint::None, AgentCallState::default()),
-            Phase::Working(Working { checkpoint, call }) => Checking::new(checkpoint, call),
+            Phase::Working(working) => Checking::new(working.checkpoint, working.call),
             Phase::Checking(checking) => *checking,
             Phase::Landing(landing) => landing.checked,
         }
@@ -129,8 +130,8 @@ impl Iteration {
 
     /// Moves to `Checking` once the agent call that does the work has ended.
     pub fn check_after_answer(&mut self) {
-        if let Phase::Working(Working { call, .. }) = &self.phase
-            && call.end.is_some()
+        if let Phase::Working(working) = &self.phase
+            && working.call.end.is_some()
         {
             self.phase = Phase::Checking(Box::new(self.take_checking()));
         }
@@ -149,7 +150,7 @@ impl Iteration {
                 if checking.work.end.is_none() && checking.observed.is_none() {
                     let (checkpoint, call) =
                         (checking.checkpoint.clone(), std::mem::take(&mut checking.work));
-                    self.phase = Phase::Working(Working { checkpoint, call });
+                    self.phase = Phase::Working(Box::new(Working { checkpoint, call }));
                 }
             }
             Phase::Landing(landing) => {
@@ -182,21 +183,22 @@ impl Iteration {
     /// Work that has not begun to land is compared with what was checked, and judged again.
     /// Changes made during a review are discarded like those of the reviewer.
     pub fn record_stop(&mut self) {
-        match &mut self.phase {
-            Phase::Started | Phase::Working(_) => {}
-            Phase::Checking(checking) => checking.record_stop(),
-            Phase::Landing(landing) if landing.plan.has_begun() => {}
-            Phase::Landing(landing) if self.role == Role::Review => {
+        if let Phase::Landing(landing) = &mut self.phase {
+            if landing.plan.has_begun() {
+                return;
+            }
+            if self.role == Role::Review {
                 if landing.plan.is_rolled_back() {
                     landing.plan.add_first(LandingStep::Rollback);
                 }
+                return;
             }
-            Phase::Landing(landing) if landing.judgement.landing == Landing::Commit => {
-                let mut checking = self.take_checking();
-                checking.record_stop();
-                self.phase = Phase::Checking(Box::new(checking));
+            if landing.judgement.landing == Landing::Commit {
+                self.phase = Phase::Checking(Box::new(self.take_checking()));
             }
-            Phase::Landing(_) => {}
+        }
+        if let Phase::Checking(checking) = &mut self.phase {
+            checking.record_stop();
         }
     }
 

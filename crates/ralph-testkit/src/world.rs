@@ -323,13 +323,10 @@ impl Store for SharedWorld {
         self.count_call();
         let world = self.0.borrow();
         match text {
-            ProjectText::PromptFile(path) => match &world.prompt_file {
-                Some(text) => Ok(Some(text.clone())),
-                None => {
-                    let message = format!("no prompt file `{}`", path.display());
-                    Err(PromptError { message })
-                }
-            },
+            ProjectText::PromptFile(path) => {
+                let message = format!("no prompt file `{}`", path.display());
+                world.prompt_file.clone().map(Some).ok_or(PromptError { message })
+            }
             ProjectText::Template(name) => {
                 let template = world.templates.get(*name).cloned();
                 template.transpose().map_err(|message| PromptError { message })

@@ -70,7 +70,7 @@ struct Invocation<'a> {
 
 /// The run that the user asked for.
 enum RunRequest<'a> {
-    New(Recipe),
+    New(Box<Recipe>),
     Resume { run: &'a RunId, change: &'a RecipeChange<'a> },
 }
 
@@ -113,7 +113,7 @@ pub(crate) fn start_run(
     options: &StartOptions,
 ) -> Result<ExitStatus, CliError> {
     let invocation = Invocation { common, project, loaded, options };
-    OpenedRun::open(invocation, RunRequest::New(recipe))?.drive_to_end()
+    OpenedRun::open(invocation, RunRequest::New(Box::new(recipe)))?.drive_to_end()
 }
 
 /// Resumes a run and drives it to its end.
@@ -190,7 +190,7 @@ impl<'a> OpenedRun<'a> {
         let plan = SubscriberSettings::from_settings(&project.env, loaded)?;
         let mut context = RunContext::open(common, project, loaded)?;
         let (origin, journal, recipe) = match request {
-            RunRequest::New(recipe) => (RunOrigin::New, None, recipe),
+            RunRequest::New(recipe) => (RunOrigin::New, None, *recipe),
             RunRequest::Resume { run, change } => {
                 // The journal is opened before it is read: opening drops a torn last line.
                 let path = context.layout.run_dir(run).journal_path();
@@ -251,13 +251,13 @@ impl<'a> OpenedRun<'a> {
         };
         let recipe = with_agent_versions(project, recipe, versions);
         guard_self_test::run(&context, &recipe)?;
-        let (run, journal, recipe) = match (&origin, journal) {
-            (RunOrigin::Resumed(state), Some(journal)) => (state.run.clone(), journal, recipe),
-            (_, _) => {
-                let recipe = memory_setup::with_memory(&context.layout, recipe);
-                let (run, journal) = create_run(&context.layout)?;
-                (run, journal, recipe)
-            }
+        let recipe = match &origin {
+            RunOrigin::New => memory_setup::with_memory(&context.layout, recipe),
+            RunOrigin::Resumed(_) => recipe,
+        };
+        let (run, journal) = match (&origin, journal) {
+            (RunOrigin::Resumed(state), Some(journal)) => (state.run.clone(), journal),
+            (_, _) => create_run(&context.layout)?,
         };
         let files = context.layout.run_dir(&run);
         let (mut recipe, servers) = memory_setup::choose_servers(project, files.path(), recipe)?;

@@ -265,7 +265,7 @@ impl<'a> Engine<'a> {
             }
             Step::Recover { ask, purpose } => self.recover_call(ask, purpose, moment)?,
             Step::Ask { ask, purpose, size } => {
-                self.call_agent(CallOrder { ask, purpose, size }, moment)?
+                self.call_agent(CallOrder { ask, purpose, size }, moment)?;
             }
             Step::Wait { until, reason } => self.wait_until(until, reason)?,
             Step::RecordPlanState => self.record_plan_state()?,

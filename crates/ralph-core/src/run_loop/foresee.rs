@@ -2,9 +2,8 @@
 //!
 //! It asks `choose` for the next step like the engine, and applies the event that the step will
 //! record, as long as that event is known or can be assumed: waits are over, gates pass before any
-//! work, and work that was judged lands. Not here: the request of the call, and showing it.
+//! work, and work that passed its gates lands. Not here: the request of the call, and showing it.
 
-use ralph_model::agent_call_state::AgentCallState;
 use ralph_model::event::{Event, Recorded};
 use ralph_model::gate::{GateResult, GateStatus};
 use ralph_model::ids::{AskNumber, IterationNumber, Role, TaskId};
@@ -14,6 +13,7 @@ use ralph_model::worktree::Checkpoint;
 
 use super::choose::{self, Step};
 use super::fold::{FoldError, apply_event};
+use super::judge;
 use crate::asking::request::CallOrder;
 use crate::ports::Moment;
 
@@ -45,34 +45,22 @@ pub fn foresee_next(mut state: RunState, mut moment: Moment) -> Result<Foreseen,
     let mut before = Vec::new();
     loop {
         let step = choose::choose_next_step(&state, moment);
-        let next = match &step {
-            Step::Ask { ask, purpose, size } => {
-                let (ask, purpose, size) = (*ask, purpose.clone(), *size);
-                Some(ForeseenAct::Call(CallOrder { ask, purpose, size }))
-            }
-            // The answer that may be found cannot be known; if there is none, this is asked.
-            Step::Recover { ask, purpose } => {
-                let call = state.current.as_ref().and_then(|current| current.call_state(purpose));
-                let size = call.map_or(AgentCallState::default().size, |call| call.size);
-                let (ask, purpose) = (AskNumber(ask.0 + 1), purpose.clone());
-                before.push(step.clone());
-                Some(ForeseenAct::Call(CallOrder { ask, purpose, size }))
-            }
-            Step::Finish(outcome) => Some(ForeseenAct::Finish(outcome.clone())),
-            _ if before.len() >= MAX_STEPS => Some(ForeseenAct::Open(step.clone())),
-            _ => None,
-        };
-        if let Some(next) = next {
-            return Ok(Foreseen { state, moment, before, next });
-        }
         if let Step::Wait { until, .. } = step {
             moment.now = until;
         }
-        let Some(event) = foresee_event(&state, &step) else {
-            return Ok(Foreseen { state, moment, before, next: ForeseenAct::Open(step) });
-        };
-        apply_foreseen(&mut state, moment, event)?;
-        before.push(step);
+        match foresee_event(&state, &step) {
+            Ok(event) if before.len() < MAX_STEPS => {
+                apply_foreseen(&mut state, moment, event)?;
+                before.push(step);
+            }
+            Ok(_) => {
+                return Ok(Foreseen { state, moment, before, next: ForeseenAct::Open(step) });
+            }
+            Err(next) => {
+                before.extend(matches!(step, Step::Recover { .. }).then_some(step));
+                return Ok(Foreseen { state, moment, before, next });
+            }
+        }
     }
 }
 
@@ -94,15 +82,29 @@ pub fn apply_foreseen(state: &mut RunState, moment: Moment, event: Event) -> Res
     apply_event(state, &recorded)
 }
 
-/// Returns the event that a step records, if it is known or can be assumed.
-fn foresee_event(state: &RunState, step: &Step) -> Option<Event> {
-    Some(match step {
+/// Returns the event that a step records, if it is known or can be assumed; otherwise what the run
+/// does next.
+fn foresee_event(state: &RunState, step: &Step) -> Result<Event, ForeseenAct> {
+    let open = || ForeseenAct::Open(step.clone());
+    Ok(match step {
+        Step::Ask { ask, purpose, size } => {
+            let (ask, purpose, size) = (*ask, purpose.clone(), *size);
+            return Err(ForeseenAct::Call(CallOrder { ask, purpose, size }));
+        }
+        // Whether an answer is found cannot be known; if there is none, this is asked.
+        Step::Recover { ask, purpose } => {
+            let call = state.current.as_ref().and_then(|it| it.call_state(purpose));
+            let size = call.map(|call| call.size).unwrap_or_default();
+            let (ask, purpose) = (AskNumber(ask.0 + 1), purpose.clone());
+            return Err(ForeseenAct::Call(CallOrder { ask, purpose, size }));
+        }
+        Step::Finish(outcome) => return Err(ForeseenAct::Finish(outcome.clone())),
         Step::WriteTasks => Event::TasksWritten,
         Step::BeginBaseline => Event::BaselineStarted { tree: None },
         Step::Baseline { gate, severity } => {
-            let result = choose::build_cached_result(state.recipe.gates.get(*gate)?, *severity);
-            let result = GateResult { status: GateStatus::Passed, ..result };
-            Event::BaselineChecked { result }
+            let gate = state.recipe.gates.get(*gate).ok_or_else(open)?;
+            let result = choose::build_cached_result(gate, *severity);
+            Event::BaselineChecked { result: GateResult { status: GateStatus::Passed, ..result } }
         }
         Step::Begin { iteration, role, task } => {
             let (iteration, role, task) = (*iteration, *role, task.clone());
@@ -114,6 +116,13 @@ fn foresee_event(state: &RunState, step: &Step) -> Option<Event> {
             let (task, by) = (skip.task.clone(), skip.by.clone());
             Event::TaskSkipped { task, by, branch: None, commit: None }
         }
+        // Nobody changed the work tree while the run was stopped.
+        Step::Recheck => Event::Rechecked { survey: None },
+        Step::Judge => {
+            let current = state.current.as_ref().ok_or_else(open)?;
+            let judgement = judge::judge_iteration(state, current).ok_or_else(open)?;
+            Event::Judged { judgement: Box::new(judgement) }
+        }
         Step::EndIteration(iteration) => Event::IterationEnded { iteration: *iteration },
         Step::WriteList
         | Step::Survey
@@ -122,22 +131,17 @@ fn foresee_event(state: &RunState, step: &Step) -> Option<Event> {
         | Step::Scm { .. }
         | Step::Rollback
         | Step::SaveToFailureBranch => {
-            Event::IterationEnded { iteration: state.current.as_ref()?.number }
+            Event::IterationEnded { iteration: state.current.as_ref().ok_or_else(open)?.number }
         }
         Step::ReadTasks
-        | Step::Recover { .. }
-        | Step::Ask { .. }
         | Step::RecordPlanState
         | Step::Observe
         | Step::Check { .. }
         | Step::RecordVerdict { .. }
         | Step::Reuse { .. }
         | Step::Refuse { .. }
-        | Step::Recheck
         | Step::FindCommit
-        | Step::Judge
-        | Step::WaitWhilePaused
-        | Step::Finish(_) => return None,
+        | Step::WaitWhilePaused => return Err(open()),
     })
 }
 

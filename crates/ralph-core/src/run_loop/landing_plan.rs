@@ -6,7 +6,7 @@
 use ralph_model::ids::Role;
 use ralph_model::judgement::Landing;
 use ralph_model::ownership::HistoryOwner;
-use ralph_model::phase::{Iteration, LandingPlan, LandingStep};
+use ralph_model::phase::{Checking, Iteration, LandingPlan, LandingStep};
 use ralph_model::recipe::{CommitPolicy, ScmTask};
 use ralph_model::run::RunState;
 use ralph_model::task::ListOwner;
@@ -129,7 +129,7 @@ fn plan_commit(state: &RunState, current: &Iteration) -> Vec<LandingStep> {
 /// Returns whether a survey is needed because a gate may have moved a history that only
 /// ralph writes. What moves it later, between two iterations, is the user's doing.
 fn needs_post_gate_survey(state: &RunState, current: &Iteration) -> bool {
-    let is_run = current.checking().is_some_and(|checking| checking.has_run_commands());
+    let is_run = current.checking().is_some_and(Checking::has_run_commands);
     let is_ours = state.recipe.ownership().history == HistoryOwner::Ralph;
     is_ours && current.observation().is_some() && is_run
 }

@@ -173,7 +173,8 @@ impl Store for RunStore {
     fn read_text(&mut self, text: &ProjectText) -> Result<Option<String>, PromptError> {
         let read = self.texts.read_text(text);
         if let ProjectText::Template(name) = text {
-            self.templates.note_read(&self.texts, name, read.as_ref().ok().cloned().flatten());
+            let found = read.as_ref().ok().and_then(Option::as_deref);
+            self.templates.note_read(&self.texts, name, found);
         }
         read
     }

@@ -60,15 +60,15 @@ impl TemplateCache {
         &mut self,
         places: &TextPlaces,
         name: &'static str,
-        text: Option<String>,
+        text: Option<&str>,
     ) {
         if self.known.is_empty() {
             let read = |name| places.read_text(&ProjectText::Template(name)).unwrap_or_default();
             let all = RolePrompt::ALL.map(RolePrompt::name);
             self.known.extend(all.map(|name| (name, read(name))));
         }
-        let before = self.known.insert(name, text.clone());
-        if before.is_some_and(|before| before != text) {
+        let before = self.known.insert(name, text.map(str::to_owned));
+        if before.is_some_and(|before| before.as_deref() != text) {
             self.changed.push(name);
         }
     }

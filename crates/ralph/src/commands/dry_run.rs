@@ -69,12 +69,16 @@ pub(crate) fn print_start(
 fn describe_next(preview: &RunPreview, calls: &CallPreview, incomplete: ExitStatus) -> String {
     let Foreseen { state, before, next, .. } = &preview.foreseen;
     let mut text = String::new();
-    for step in before {
-        match step {
-            Step::Begin { .. } | Step::Checkpoint(_) | Step::WriteTasks | Step::EndIteration(_) => {
-            }
-            _ => text.push_str(&format!("\nBefore that: {}.\n", describe_step(step))),
-        }
+    let is_shown = |step: &&Step| {
+        !matches!(
+            step,
+            Step::Begin { .. } | Step::Checkpoint(_) | Step::WriteTasks | Step::EndIteration(_)
+        )
+    };
+    let mut steps: Vec<String> = before.iter().filter(is_shown).map(describe_step).collect();
+    steps.dedup();
+    for step in steps {
+        text.push_str(&format!("\nBefore that: {step}.\n"));
     }
     let call = match (next, &preview.call) {
         (ForeseenAct::Finish(outcome), _) => {
@@ -254,7 +258,7 @@ fn describe_landing(preview: &RunPreview, calls: &CallPreview) -> String {
             let (ask, size) = (AskNumber(1), PromptSize::Full);
             let order = CallOrder { ask, purpose: Purpose::Message, size };
             let mut message = build_request_without_prompt(state, &order, None, *moment);
-            message.prompt = scm::MESSAGE_PROMPT.to_owned();
+            message.prompt.push_str(scm::MESSAGE_PROMPT);
             let mut text = String::from("When they pass it runs\n");
             for task in &scm.tasks {
                 match task {

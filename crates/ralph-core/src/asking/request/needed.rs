@@ -44,20 +44,18 @@ pub fn list_materials(state: &RunState, purpose: &Purpose) -> NeededMaterials {
             .texts
             .extend(names.map(|name| ProjectText::Companion { tasks: tasks.clone(), name }));
     }
-    match (purpose, find_current_role(state)) {
-        (Purpose::Work, Some(Role::Implement | Role::Fix)) => {
-            add_attempt_materials(state, &mut needed)
-        }
-        (_, _) => {
-            let range = find_reviewed_range(state, purpose);
-            needed.patch = range.map(|(from, to)| PatchRange {
-                from: from.clone(),
-                to: to.clone(),
-                chars: REVIEWED_PATCH,
-                is_required: true,
-            });
-        }
+    if let (Purpose::Work, Some(Role::Implement | Role::Fix)) = (purpose, find_current_role(state))
+    {
+        add_attempt_materials(state, &mut needed);
+        return needed;
     }
+    let range = find_reviewed_range(state, purpose);
+    needed.patch = range.map(|(from, to)| PatchRange {
+        from: from.clone(),
+        to: to.clone(),
+        chars: REVIEWED_PATCH,
+        is_required: true,
+    });
     needed
 }
 

@@ -132,12 +132,11 @@ impl Engine<'_> {
     pub(super) fn warn_once(&mut self, text: String) -> Result<(), EngineError> {
         // The journal has warnings as they are after masking.
         let event = self.ports.store.mask_secrets(Event::Warned { text });
-        let is_known = match &event {
-            Event::Warned { text } => {
-                self.state.warned.contains(&Fingerprint::from_texts([text.as_str()]))
-            }
-            _ => false,
-        };
-        if is_known { Ok(()) } else { self.record_event(event) }
+        if let Event::Warned { text } = &event
+            && self.state.warned.contains(&Fingerprint::from_texts([text.as_str()]))
+        {
+            return Ok(());
+        }
+        self.record_event(event)
     }
 }

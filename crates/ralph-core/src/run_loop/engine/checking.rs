@@ -44,7 +44,7 @@ impl Engine<'_> {
         } else {
             None
         };
-        self.record_event(Event::GateChecked { result, survey })?;
+        self.record_event(Event::GateChecked { result, survey: survey.map(Box::new) })?;
         self.publish_view(ViewKind::Gates)?;
         Ok(())
     }

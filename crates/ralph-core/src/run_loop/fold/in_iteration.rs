@@ -59,7 +59,7 @@ pub(super) fn apply_in_iteration(
         Event::Refused { refusal } => apply_refusal(state, current, refusal.clone()),
         Event::GateChecked { result, survey } => match Refusal::from_gate_result(result) {
             Some(refusal) => apply_refusal(state, current, refusal),
-            None => apply_gate_result(state, current, result, survey.as_ref()),
+            None => apply_gate_result(state, current, result, survey.as_deref()),
         },
         Event::Rechecked { survey } => {
             current.update_checking(|checking| checking.record_recheck(survey.clone()));

@@ -128,6 +128,20 @@ fn prompt_budget_is_applied_and_reported() {
 }
 
 #[test]
+fn warning_about_a_prompt_is_not_repeated_after_resume() {
+    let tasks = ["a", "b"].map(|id| with_skills(id, &["own"]));
+    let sealed = project(&tasks, &teller(), &settings(json!({})));
+    sealed.write_file(".ralph/skills/own.md", " ");
+    commit_all(&sealed);
+    build(&sealed, &["1"]).expect_code(1);
+    sealed.run_ralph(&["resume", "-m", "2"]).expect_code(0);
+    let is_about_skill = |event: &&Value| {
+        event["text"].as_str().is_some_and(|text| text.contains("`.ralph/skills/own.md` cannot be"))
+    };
+    assert_eq!(sealed.find_events("warned").iter().filter(is_about_skill).count(), 1);
+}
+
+#[test]
 fn unknown_skill_is_a_warning_in_a_run_and_an_error_in_the_list() {
     let sealed =
         project(&[with_skills("a", &["testing", "gone"])], &teller(), &settings(json!({})));
