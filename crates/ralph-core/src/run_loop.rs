@@ -10,5 +10,5 @@ pub mod fold;
 pub mod foresee;
 pub mod giving_up;
 pub mod judge;
-pub(crate) mod landing_plan;
+pub mod landing_plan;
 pub mod settle;

@@ -30,7 +30,6 @@ pub mod judgement;
 pub mod list_snapshot;
 pub mod memory;
 pub mod outcome;
-pub mod ownership;
 pub mod phase;
 pub mod plan;
 pub mod recipe;

@@ -174,12 +174,12 @@ impl Iteration {
             Phase::Checking(checking) => checking.mark_list_rewritten(),
             Phase::Landing(landing) => {
                 landing.checked.mark_list_rewritten();
-                landing.plan.repeat_list_steps(must_write);
+                landing.plan.plan_list_again(must_write);
             }
         }
     }
 
-    /// Handles that the run was stopped, so that somebody may have changed the work tree.
+    /// Handles that the run was stopped, so that the user may have changed the work tree.
     /// Work that has not begun to land is compared with what was checked, and judged again.
     /// Changes made during a review are discarded like those of the reviewer.
     pub fn record_stop(&mut self) {
@@ -319,7 +319,7 @@ impl Iteration {
     }
 
     /// Returns the agent call that waits for the reply to this request.
-    pub fn pending_call_mut(&mut self, ask: AskNumber) -> Option<&mut AgentCallState> {
+    pub fn find_pending_call(&mut self, ask: AskNumber) -> Option<&mut AgentCallState> {
         let calls = match &mut self.phase {
             Phase::Started => [None, None],
             Phase::Working(working) => [Some(&mut working.call), None],

@@ -4,6 +4,7 @@
 //! never knows the name of a workflow. Not here: where the values come from (settings and
 //! flags).
 
+mod ownership;
 mod prompt;
 
 use std::collections::BTreeMap;
@@ -21,13 +22,13 @@ use crate::glob::Pattern;
 use crate::guard_policy::GuardPolicy;
 use crate::ids::{Role, TaskId};
 use crate::memory::MemoryPolicy;
-use crate::ownership::Ownership;
 use crate::review::ReviewPolicy;
 use crate::sandbox::SandboxPolicy;
 use crate::stuck::StuckPolicy;
 use crate::task::{ListForm, ListOwner, TaskList, TaskStatus};
 use crate::units::Millis;
 
+pub use ownership::{CommitOwner, HistoryOwner, Ownership};
 pub use prompt::{
     FinishNote, IterationCount, PlanFile, PlanPart, PromptPlan, PromptSource, RunPrompt, Template,
     TemplatePlace,

@@ -76,6 +76,17 @@ pub struct Observation {
 }
 
 impl Observation {
+    /// Adds what an earlier observation found. Forbidden changes stay forbidden if they are
+    /// gone after the run was stopped: ralph may have undone them before it died.
+    pub fn add_forbidden(&mut self, before: &Self) {
+        let is_new = |file: &&FileTouched| !self.files.iter().any(|it| it.path == file.path);
+        let files: Vec<FileTouched> = before.files.iter().filter(is_new).cloned().collect();
+        self.files.extend(files);
+        let is_new = |path: &&String| !self.git_tampering.contains(path);
+        let paths: Vec<String> = before.git_tampering.iter().filter(is_new).cloned().collect();
+        self.git_tampering.extend(paths);
+    }
+
     /// Returns the work tree as observed.
     pub fn to_survey(&self) -> Survey {
         let Self { tree, changes, checked_out, .. } = self;

@@ -201,7 +201,7 @@ impl<'a> Engine<'a> {
         self.run_to_end(None)
     }
 
-    /// Runs the loop. `left` is what was checked out before somebody else moved it, if known.
+    /// Runs the loop. `left` is what was checked out before the user moved HEAD, if so.
     fn run_to_end(&mut self, left: Option<CheckedOut>) -> Result<Outcome, EngineError> {
         loop {
             self.poll_control_requests()?;
@@ -223,7 +223,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Ends the run. `expected_head` is what was checked out before somebody else moved it.
+    /// Ends the run. `expected_head` is what was checked out before another process moved HEAD, if so.
     fn finish_run(
         &mut self,
         outcome: Outcome,

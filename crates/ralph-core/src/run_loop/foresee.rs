@@ -116,7 +116,7 @@ fn foresee_event(state: &RunState, step: &Step) -> Result<Event, ForeseenAct> {
             let (task, by) = (skip.task.clone(), skip.by.clone());
             Event::TaskSkipped { task, by, branch: None, commit: None }
         }
-        // Nobody changed the work tree while the run was stopped.
+        // Assumes that the work tree was not changed while the run was stopped.
         Step::Recheck => Event::Rechecked { survey: None },
         Step::Judge => {
             let current = state.current.as_ref().ok_or_else(open)?;

@@ -5,9 +5,8 @@
 
 use ralph_model::ids::Role;
 use ralph_model::judgement::Landing;
-use ralph_model::ownership::HistoryOwner;
 use ralph_model::phase::{Checking, Iteration, LandingPlan, LandingStep};
-use ralph_model::recipe::{CommitPolicy, ScmTask};
+use ralph_model::recipe::{CommitPolicy, HistoryOwner, ScmTask};
 use ralph_model::run::RunState;
 use ralph_model::task::ListOwner;
 use ralph_model::worktree::{History, Landed, TreeDiff};

@@ -32,7 +32,7 @@ pub struct Checking {
     pub survey: Option<Survey>,
     /// Whether the work tree is known to be what the gates checked.
     pub is_rechecked: bool,
-    /// Whether the run was stopped since the work tree was observed. Somebody may have
+    /// Whether the run was stopped since the work tree was observed. The user may have
     /// changed it, so it is compared before anything else.
     pub was_stopped: bool,
     /// The agent call for a commit message. Asked when the work lands; the answer is kept if
@@ -98,7 +98,12 @@ impl Checking {
 
     /// Records the agent's changes. If they were observed before, files changed while gates
     /// ran: all gates run again, review gates included.
-    pub fn record_observation(&mut self, observed: Observed) {
+    pub fn record_observation(&mut self, mut observed: Observed) {
+        if self.was_stopped
+            && let (Some(now), Some(before)) = (&mut observed.observation, self.observation())
+        {
+            now.add_forbidden(before);
+        }
         if self.observed.is_some() {
             self.gates.clear();
             self.refusals.clear();
@@ -113,6 +118,11 @@ impl Checking {
 
     /// Records that the work tree is what the gates checked.
     pub fn record_recheck(&mut self, survey: Option<Survey>) {
+        let seen = self.observed.as_mut().and_then(|it| it.observation.as_mut());
+        // The list may have been restored when the run ended.
+        if let (true, Some(seen), Some(now)) = (self.was_stopped, seen, &survey) {
+            seen.tree = now.tree.clone();
+        }
         (self.survey, self.is_rechecked, self.was_stopped) = (survey, true, false);
     }
 

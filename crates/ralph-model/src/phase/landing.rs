@@ -94,7 +94,7 @@ impl LandingPlan {
     }
 
     /// Plans the steps again that concern the list, as if they had not been done.
-    pub(super) fn repeat_list_steps(&mut self, must_write: bool) {
+    pub(super) fn plan_list_again(&mut self, must_write: bool) {
         let is_committed = self.is_committed();
         if self.is_commit_next() && !is_committed {
             self.add_first(LandingStep::Survey);

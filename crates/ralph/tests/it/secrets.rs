@@ -233,7 +233,6 @@ fn a_gate_with_the_name_of_a_refusal_is_another_thing() {
     let (sealed, calls) = staged("ralph", "true");
     let gate = json!({ "name": "secrets", "command": "true", "hint": "READ THE HANDBOOK" });
     sealed.write_script(&calls, &json!({ "commit": "ralph", "gates": [gate] }));
-    sealed.commit_all("A gate");
     ralph(&sealed, &["run", "-p", "base"]).expect_code(0);
     let kinds: Vec<Value> =
         sealed.find_events("refused").iter().map(|it| it["refusal"]["kind"].clone()).collect();

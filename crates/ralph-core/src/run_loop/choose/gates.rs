@@ -8,9 +8,8 @@ use ralph_model::gate::{
 };
 use ralph_model::glob;
 use ralph_model::ids::{Role, TaskId};
-use ralph_model::ownership::{CommitOwner, HistoryOwner};
 use ralph_model::phase::{Checking, Iteration};
-use ralph_model::recipe::{Recipe, Uncommitted};
+use ralph_model::recipe::{CommitOwner, HistoryOwner, Recipe, Uncommitted};
 use ralph_model::refusal::RefusalKind;
 use ralph_model::run::RunState;
 use ralph_model::worktree::Observation;

@@ -42,15 +42,16 @@ pub(super) fn choose_landing_step(
         },
         LandingStep::Commit => Step::Commit {
             message: choose_message(state, current, landing),
-            command: scm_command(&state.recipe.landing.commit),
+            command: select_scm_command(&state.recipe.landing.commit),
         },
-        LandingStep::RunScm(args) => {
-            Step::Scm { command: scm_command(&state.recipe.landing.commit), args: args.clone() }
-        }
+        LandingStep::RunScm(args) => Step::Scm {
+            command: select_scm_command(&state.recipe.landing.commit),
+            args: args.clone(),
+        },
     }
 }
 
-fn scm_command(policy: &CommitPolicy) -> String {
+fn select_scm_command(policy: &CommitPolicy) -> String {
     match policy {
         CommitPolicy::Scm(scm) => scm.command.clone(),
         CommitPolicy::Ralph | CommitPolicy::Agent | CommitPolicy::NoCommit => "git".to_owned(),

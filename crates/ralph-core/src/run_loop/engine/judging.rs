@@ -5,9 +5,8 @@
 use ralph_model::event::Event;
 use ralph_model::ids::{IterationNumber, Role};
 use ralph_model::judgement::Verdict;
-use ralph_model::ownership::CommitOwner;
 use ralph_model::plan::PlanState;
-use ralph_model::recipe::PlanPart;
+use ralph_model::recipe::{CommitOwner, PlanPart};
 use ralph_model::worktree::TreeDiff;
 
 use super::{Engine, EngineError};

@@ -247,7 +247,7 @@ fn apply_reply(
     state.calibration.learn_from_reply(reply);
     state.totals.leftovers += reply.end.leftovers.processes;
     let form = answer_check::check_answer_form(state, current, ask, reply);
-    let Some(asking) = current.pending_call_mut(ask) else { return };
+    let Some(asking) = current.find_pending_call(ask) else { return };
     agent_reply::apply_reply(asking, reply, form, at, &state.recipe);
     let is_refused =
         reply.failure.as_ref().is_some_and(|it| it.class == FailureClass::SchemaRefused);

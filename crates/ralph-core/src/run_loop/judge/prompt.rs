@@ -3,9 +3,8 @@
 use ralph_model::agent_output::Reply;
 use ralph_model::glob;
 use ralph_model::judgement::{Feedback, Judgement, Verdict};
-use ralph_model::ownership::CommitOwner;
 use ralph_model::plan::{PlanCopy, PlanLoss, PlanState};
-use ralph_model::recipe::{Completion, PlanFile, PlanPart};
+use ralph_model::recipe::{CommitOwner, Completion, PlanFile, PlanPart};
 use ralph_model::run::{Iteration, RunState};
 use ralph_model::worktree::{TreeDiff, UNCOMMITTED_FILES};
 

@@ -249,7 +249,7 @@ fn the_settings_lift_the_protection_of_a_script() {
     let remedy = "`\"protect\": [\"!ci/check.sh\"]` in the settings";
     let end = build(&sealed, &[]).expect_code(1);
     let output_text = end.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
-    let shown = sealed.find_events("gate_checked")[0]["result"]["output"].to_string();
+    let shown = sealed.find_events("refused")[0]["refusal"]["output"].to_string();
     assert!(shown.replace("\\\"", "\"").contains(remedy), "{shown}\n{output_text}");
     let sealed = with(json!(["!ci/check.sh"]));
     build(&sealed, &[]).expect_code(0);

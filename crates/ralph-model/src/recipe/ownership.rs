@@ -4,9 +4,9 @@
 //! Computed from the policies of a recipe in one place, with the questions that depend on
 //! several of them. Not here: the policies.
 
+use super::{CommitPolicy, Recipe, Uncommitted};
 use crate::ids::Role;
 use crate::judgement::Landing;
-use crate::recipe::{CommitPolicy, Recipe, Uncommitted};
 use crate::task::ListOwner;
 use crate::worktree::History;
 
