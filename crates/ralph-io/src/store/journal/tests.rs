@@ -103,7 +103,7 @@ fn a_later_format_is_read_if_possible_and_never_written() {
     assert_eq!(fs::read_to_string(&path).expect("readable"), format!("{later}{{torn"));
     fs::write(&path, later.replacen("\"type\":\"warned\"", "\"type\":\"dreamed\"", 1))
         .expect("written");
-    assert!(matches!(fold_journal(&path), Err(JournalError::Newer { version: 2, .. })));
+    assert!(matches!(fold_journal(&path), Err(JournalError::Newer { version: 3, .. })));
 }
 
 #[test]
