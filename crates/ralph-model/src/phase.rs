@@ -166,16 +166,18 @@ impl Iteration {
         }
     }
 
+    /// Handles that ralph wrote the task file since the agent's edits were read.
+    pub fn mark_list_rewritten(&mut self) {
+        if self.checking().is_some() {
+            self.update_checking(Checking::mark_list_rewritten);
+        }
+    }
+
     /// Handles that the task file was reset to the list. What a landing wrote into it
     /// before is written again, and surveyed again before a commit still to come.
     pub fn reset_list_landing(&mut self, must_write: bool) {
-        match &mut self.phase {
-            Phase::Started | Phase::Working(_) => {}
-            Phase::Checking(checking) => checking.mark_list_rewritten(),
-            Phase::Landing(landing) => {
-                landing.checked.mark_list_rewritten();
-                landing.plan.plan_list_again(must_write);
-            }
+        if let Phase::Landing(landing) = &mut self.phase {
+            landing.plan.plan_list_again(must_write);
         }
     }
 

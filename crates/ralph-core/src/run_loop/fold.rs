@@ -174,6 +174,7 @@ pub fn apply_event(state: &mut RunState, recorded: &Recorded) -> Result<(), Fold
 /// Handles that the task file was reset to the list.
 fn reset_list_landing(state: &mut RunState) {
     let Some(mut current) = state.current.take() else { return };
+    current.mark_list_rewritten();
     let must_write = landing_plan::must_write_list_again(state, &current);
     current.reset_list_landing(must_write);
     state.current = Some(current);
