@@ -107,8 +107,9 @@ pub fn run_plan(plan: &SimulationPlan) -> SimulationReport {
 /// the work was complete; any other end is resumed. Not where a death must change nothing: to
 /// resume a run that was stopped is another order to ask the agent.
 fn end_killed_run(port: &Port, deaths: &mut impl Iterator<Item = u64>) -> Option<Outcome> {
-    let has_begun = !port.world.borrow().journal.is_empty();
-    if !has_begun || port.world.borrow().plan.is_timeless() {
+    // A run that had ended before it was resumed in vain is not a killed one.
+    let is_killed = fold_events(&port.world.borrow().journal).is_ok_and(|it| it.outcome.is_none());
+    if !is_killed || port.world.borrow().plan.is_timeless() {
         return None;
     }
     port.world.borrow_mut().begin_process(deaths.next());
