@@ -210,6 +210,8 @@ fn forward_until_end(
             Ok(0) => return Ok(end),
             Ok(count) => received.extend_from_slice(&buffer[..count]),
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            // It ended without reading all that was sent to it; its reports were read before.
+            Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => return Ok(end),
             Err(error) => {
                 return Err(LaunchError::for_operation("read from the process inside")(error));
             }
