@@ -189,10 +189,8 @@ impl Iteration {
             if landing.plan.has_begun() {
                 return;
             }
-            if self.role == Role::Review {
-                if landing.plan.is_rolled_back() {
-                    landing.plan.add_first(LandingStep::Rollback);
-                }
+            if landing.plan.is_rolled_back() {
+                landing.plan.add_first(LandingStep::Rollback);
                 return;
             }
             if landing.judgement.landing == Landing::Commit {

@@ -71,6 +71,9 @@ fn choose_gate_step(
     if current.role == Role::Compact {
         return None;
     }
+    if checking.was_stopped {
+        return Some(Step::Recheck);
+    }
     // A review only gives a verdict; its changes to the tree are discarded. Where the
     // agent owns the task list, the verdict is read from the list.
     if current.role == Role::Review
@@ -83,9 +86,6 @@ fn choose_gate_step(
     }
     if checking.observed.is_none() && needs_observation(recipe, current.role) {
         return Some(Step::Observe);
-    }
-    if checking.was_stopped {
-        return Some(Step::Recheck);
     }
     if let Some(kind) = find_refusal(state, current, checking) {
         return Some(Step::Refuse(kind));
