@@ -189,6 +189,10 @@ impl Iteration {
             if landing.plan.has_begun() {
                 return;
             }
+            // Failed work was rolled back: what is there now is the user's.
+            if landing.plan.is_rolled_back() && self.role != Role::Review {
+                return;
+            }
             if landing.plan.is_rolled_back() {
                 landing.plan.add_first(LandingStep::Rollback);
                 return;

@@ -21,7 +21,7 @@ use signal_hook::consts::{
 use tempfile::TempDir;
 
 /// Nothing in a test takes this long unless it hangs.
-const TIMEOUT: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(180);
 
 /// A sealed environment.
 #[derive(Debug)]

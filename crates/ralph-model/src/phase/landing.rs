@@ -81,11 +81,6 @@ impl LandingPlan {
         self.done.push(landed);
     }
 
-    /// Drops steps that are not needed.
-    pub fn drop_steps(&mut self, is_dropped: impl Fn(&LandingStep) -> bool) {
-        self.todo.retain(|step| !is_dropped(step));
-    }
-
     /// Adds a step in front of all others, unless it is planned already.
     pub fn add_first(&mut self, step: LandingStep) {
         if !self.todo.contains(&step) {

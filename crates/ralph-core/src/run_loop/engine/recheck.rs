@@ -6,7 +6,7 @@
 use ralph_model::event::Event;
 use ralph_model::outcome::Outcome;
 use ralph_model::phase::{Checking, Iteration};
-use ralph_model::recipe::CommitPolicy;
+use ralph_model::recipe::{CommitPolicy, HistoryOwner};
 use ralph_model::refusal::RefusalKind;
 use ralph_model::text;
 use ralph_model::worktree::{Checkpoint, TreeDiff, UNCOMMITTED_FILES};
@@ -71,7 +71,8 @@ impl Engine<'_> {
     /// do anything about a protected branch or a required message format. Other
     /// complaints may be what the work is about, so they are only a warning.
     pub(super) fn test_commit_hooks(&mut self) -> Result<(), StepError> {
-        if self.state.are_hooks_tested || !self.state.recipe.landing.is_history_owned_by_ralph() {
+        let is_ours = self.state.recipe.ownership().history == HistoryOwner::Ralph;
+        if self.state.are_hooks_tested || !is_ours {
             return Ok(());
         }
         let subject = match self.state.recipe.landing.commit {

@@ -3,7 +3,7 @@
 //! Not here: which changes the state accepts (`run::resume`).
 
 use ralph_model::glob::Pattern;
-use ralph_model::recipe::Recipe;
+use ralph_model::recipe::{HistoryOwner, Recipe};
 use ralph_model::worktree::{CheckedOut, Checkpoint, EndSnapshot};
 
 use super::{Engine, EngineError};
@@ -63,7 +63,7 @@ impl Engine<'_> {
     /// compared.
     pub(super) fn check_head_unchanged(&mut self, left: CheckedOut) -> Result<(), EngineError> {
         let survey = self.ports.vcs.survey_tree().map_err(EngineError::Git)?;
-        let is_ralphs = self.state.recipe.landing.is_history_owned_by_ralph();
+        let is_ralphs = self.state.recipe.ownership().history == HistoryOwner::Ralph;
         match survey.and_then(|survey| survey.checked_out) {
             Some(now) if is_ralphs && now != left => Err(EngineError::Moved { left, now }),
             Some(_) | None => Ok(()),
