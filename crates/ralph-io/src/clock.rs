@@ -1,9 +1,11 @@
-//! The time of day.
+//! The time of day and the local time zone.
 //!
 //! The only place that reads the system clock. Not here: the clock of a run (`run_clock`).
 
+use std::sync::LazyLock;
 use std::time::SystemTime;
 
+use jiff::tz::TimeZone;
 use ralph_model::units::Timestamp;
 
 /// Returns the time of day.
@@ -13,4 +15,18 @@ pub fn now() -> Timestamp {
         Err(before) => -i64::try_from(before.duration().as_millis()).unwrap_or(i64::MAX),
     };
     Timestamp(millis)
+}
+
+/// Returns the zone of local times.
+///
+/// Where only `/etc/localtime` decides, that file is read: looking up its name in the time-zone
+/// database would take more than a millisecond of every start.
+pub fn local_zone() -> TimeZone {
+    static ZONE: LazyLock<TimeZone> = LazyLock::new(|| {
+        let is_named = std::env::var_os("TZ").is_some_and(|name| !name.is_empty());
+        let file = if is_named { None } else { std::fs::read("/etc/localtime").ok() };
+        let zone = file.and_then(|data| TimeZone::tzif("local", &data).ok());
+        zone.unwrap_or_else(TimeZone::system)
+    });
+    ZONE.clone()
 }

@@ -155,7 +155,7 @@ mod tests {
                 "Agents",
                 &findings,
                 &style,
-                WallClock::for_system(|| Timestamp(0)),
+                WallClock { zone: jiff::tz::TimeZone::UTC, now: || Timestamp(0) },
                 &mut out,
             );
             expect.assert_eq(&String::from_utf8(out).expect("text"));

@@ -14,11 +14,6 @@ pub struct WallClock {
 }
 
 impl WallClock {
-    /// Returns the clock in the system's time zone.
-    pub fn for_system(now: fn() -> Timestamp) -> Self {
-        Self { zone: TimeZone::system(), now }
-    }
-
     /// Returns `23:15:04`.
     pub(crate) fn format_seconds(&self, at: Timestamp) -> String {
         self.format_time(at, "%H:%M:%S")

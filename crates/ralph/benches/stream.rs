@@ -173,7 +173,7 @@ fn options() -> ViewOptions {
         },
         verbosity: Verbosity::Normal,
         shows_agent: true,
-        clock: WallClock::for_system(|| Timestamp(0)),
+        clock: WallClock { zone: jiff::tz::TimeZone::UTC, now: || Timestamp(0) },
     }
 }
 

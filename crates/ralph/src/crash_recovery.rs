@@ -45,8 +45,8 @@ pub(crate) fn end_killed_run(
 ) -> Result<Vec<String>, CliError> {
     let repository = project.find_repository(&Watch::new_detached())?;
     let layout = project.find_layout_in(loaded, repository.as_ref())?;
-    let last = runs::list_runs(layout.state()).into_iter().find(|run| run.started.is_some());
-    let Some(last) = last.filter(|last| last.outcome.is_none()) else { return Ok(Vec::new()) };
+    let last = runs::find_last_run(layout.state()).filter(|last| last.outcome.is_none());
+    let Some(last) = last else { return Ok(Vec::new()) };
     // Held by a run that is active.
     let Ok(_lock) = RunLock::acquire(layout.state(), clock::now()) else { return Ok(Vec::new()) };
     let path = layout.run_dir(&last.id).journal_path();

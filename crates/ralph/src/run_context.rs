@@ -478,7 +478,7 @@ impl RunContext {
             style,
             verbosity,
             shows_agent,
-            clock: WallClock::for_system(clock::now),
+            clock: WallClock { zone: clock::local_zone(), now: clock::now },
         };
         let style = self.screen.style.clone();
         let options_here = options(style, self.screen.verbosity, self.shows_agent);
@@ -501,8 +501,10 @@ impl RunContext {
             views.push(Box::new(TerminalView::new(log, options)));
         }
         if let Ok(log) = files::open_session_log(&self.layout, clock::now()) {
-            let log =
-                SessionLog::new(MaskWriter::new(masker, log), WallClock::for_system(clock::now));
+            let log = SessionLog::new(
+                MaskWriter::new(masker, log),
+                WallClock { zone: clock::local_zone(), now: clock::now },
+            );
             views.push(Box::new(log.with_incomplete_status(incomplete)));
         }
         Fanout::new(views)

@@ -3,9 +3,10 @@
 //! Reads only the beginning and the end of each journal. Not here: the whole state of a run; fold
 //! its journal for that.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use ralph_model::event::Event;
 use ralph_model::ids::{IterationNumber, RunId};
@@ -33,24 +34,37 @@ pub struct RunSummary {
 
 /// Returns the runs in a state directory, newest first.
 pub fn list_runs(state: &Path) -> Vec<RunSummary> {
-    let Ok(entries) = fs::read_dir(state.join("runs")) else {
-        return Vec::new();
-    };
-    let mut runs: Vec<RunSummary> = entries
-        .flatten()
-        .filter_map(|entry| {
-            let id = RunId(entry.file_name().into_string().ok()?);
-            let journal = RunDir::from_path(entry.path()).journal_path();
-            let summary = summarize_run(id.clone(), &journal);
-            Some(summary.unwrap_or(RunSummary { id, started: None, outcome: None, iterations: 0 }))
-        })
-        .collect();
-    // Ids have a resolution of a second; two runs of one second are ordered by their first event.
-    runs.sort_by(|one, other| {
-        let key = |run: &RunSummary| (run.id.0.get(..15).map(str::to_owned), run.started);
-        key(other).cmp(&key(one)).then_with(|| other.id.cmp(&one.id))
-    });
-    runs
+    list_newest_first(state).collect()
+}
+
+/// Returns the newest run whose journal can be read. Reads no older ones.
+pub fn find_last_run(state: &Path) -> Option<RunSummary> {
+    list_newest_first(state).find(|run| run.started.is_some())
+}
+
+/// Summarizes runs one second after the other, newest first. Ids have a resolution of a second;
+/// the runs of one second are ordered by their first event.
+fn list_newest_first(state: &Path) -> impl Iterator<Item = RunSummary> {
+    let mut ids: BTreeMap<Option<String>, Vec<(RunId, PathBuf)>> = BTreeMap::new();
+    for entry in fs::read_dir(state.join("runs")).into_iter().flatten().flatten() {
+        if let Ok(id) = entry.file_name().into_string() {
+            let second = id.get(..15).map(str::to_owned);
+            ids.entry(second).or_default().push((RunId(id), entry.path()));
+        }
+    }
+    ids.into_values().rev().flat_map(|ids| {
+        let mut runs: Vec<RunSummary> = ids
+            .into_iter()
+            .map(|(id, path)| {
+                let journal = RunDir::from_path(path).journal_path();
+                let unreadable =
+                    RunSummary { id: id.clone(), started: None, outcome: None, iterations: 0 };
+                summarize_run(id, &journal).unwrap_or(unreadable)
+            })
+            .collect();
+        runs.sort_by(|one, other| (other.started, &other.id).cmp(&(one.started, &one.id)));
+        runs
+    })
 }
 
 /// A line of which only the time and the event are parsed.
@@ -194,6 +208,11 @@ mod tests {
         let found: Vec<String> =
             list_runs(directory.path()).into_iter().map(|run| run.id.0).collect();
         assert_eq!(found, ["20270101-000000-aaaa", "20260101-000000-aaaa"]);
+        assert_eq!(find_last_run(directory.path()), None);
+        let older = directory.path().join("runs/20260101-000000-aaaa/journal.jsonl");
+        fs::write(older, FIRST.to_owned() + "\n").expect("written");
+        let last = find_last_run(directory.path()).expect("a run that can be read");
+        assert_eq!(last.id.0, "20260101-000000-aaaa");
         assert_eq!(list_runs(&directory.path().join("nowhere")), []);
     }
 }

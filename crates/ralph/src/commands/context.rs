@@ -145,7 +145,7 @@ fn find_resumable_state(
     loaded: &LoadedSettings,
     layout: &ProjectLayout,
 ) -> Result<Option<RunState>, CliError> {
-    let last = runs::list_runs(layout.state()).into_iter().find(|run| run.started.is_some());
+    let last = runs::find_last_run(layout.state());
     let is_resumable =
         |outcome: &Option<Outcome>| outcome.as_ref().is_none_or(Outcome::is_resumable);
     let Some(last) = last.filter(|run| is_resumable(&run.outcome)) else { return Ok(None) };

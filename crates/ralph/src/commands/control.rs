@@ -340,7 +340,7 @@ fn is_paused(state: &RunState) -> bool {
 
 fn build_no_run_error(layout: &ProjectLayout) -> CliError {
     let complaint = CliError::new(ExitStatus::Incomplete, "no run is active in this directory");
-    let last = runs::list_runs(layout.state()).into_iter().find(|run| run.started.is_some());
+    let last = runs::find_last_run(layout.state());
     match last {
         Some(run) if run.outcome.as_ref().is_none_or(Outcome::is_resumable) => {
             complaint.with_hint(format!("`ralph resume` resumes run {}, which ended", run.id))

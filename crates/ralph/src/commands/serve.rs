@@ -64,8 +64,13 @@ pub(crate) fn main(common: &CommonArgs, args: &ServeArgs) -> Result<ExitStatus, 
         None => draw_token()?,
     };
     let port = args.port.unwrap_or(0);
-    let server = Server::bind(port, token, Box::new(runs), WallClock::for_system(clock::now))
-        .map_err(|error| to_bind_error(port, &error))?;
+    let server = Server::bind(
+        port,
+        token,
+        Box::new(runs),
+        WallClock { zone: clock::local_zone(), now: clock::now },
+    )
+    .map_err(|error| to_bind_error(port, &error))?;
     if args.json {
         let about =
             json!({ "url": server.url(), "port": server.port(), "pid": std::process::id() });

@@ -45,10 +45,7 @@ pub(crate) fn main(common: &CommonArgs, args: &StatusArgs) -> Result<ExitStatus,
     let loaded = project.load_settings(None, Vec::new())?;
     let repository = project.find_repository(&Watch::new_detached())?;
     let layout = project.find_layout_in(&loaded, repository.as_ref())?;
-    let mut last = match runs::list_runs(layout.state())
-        .into_iter()
-        .find(|run| run.started.is_some())
-    {
+    let mut last = match runs::find_last_run(layout.state()) {
         Some(run) => Some((layout.run_dir(&run.id), FollowedRun::open(&layout.run_dir(&run.id))?)),
         None => None,
     };
@@ -120,7 +117,7 @@ impl<'a> RunStatusView<'a> {
     fn from_report(report: &'a Report, files: &RunDir) -> Option<Self> {
         let waiting = ralph_io::control::list_pending(files.path());
         let state = control::apply_waiting_requests(report.state()?, &waiting);
-        let clock = WallClock::for_system(clock::now);
+        let clock = WallClock { zone: clock::local_zone(), now: clock::now };
         Some(Self { report, summary: report.summary()?, state, clock })
     }
 
@@ -175,7 +172,7 @@ impl PlanStatusView {
     }
 
     fn describe(&self, style: &Style) -> String {
-        let clock = WallClock::for_system(clock::now);
+        let clock = WallClock { zone: clock::local_zone(), now: clock::now };
         let parts = [
             status::format_plan(PLAN_FILE, &self.plan, style),
             status::format_last_commits(&self.commits, &clock, style),

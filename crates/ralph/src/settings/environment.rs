@@ -4,6 +4,7 @@
 //! are aliases. Not here: reading the process environment (`source`).
 
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
 use serde_json::{Value, json};
 
@@ -41,7 +42,15 @@ const OWN_VARIABLES: [&str; 6] =
 /// The variable names of all settings.
 pub(crate) struct SettingVariables {
     root: SettingShape,
+    /// Derived when the first variable is read: most starts read none.
+    names: OnceLock<VariableNames>,
+}
+
+/// Names that are derived from the schema.
+#[derive(Default)]
+struct VariableNames {
     exact: BTreeMap<String, JsonPath>,
+    /// Prefixes of settings that have any keys.
     free: Vec<(String, JsonPath)>,
 }
 
@@ -62,20 +71,7 @@ pub(crate) struct UnreadableVariable {
     pub(crate) message: String,
 }
 
-impl SettingVariables {
-    /// Derives the names from the shape of all settings.
-    pub(crate) fn new(root: SettingShape) -> Self {
-        let mut names = Self { root, exact: BTreeMap::new(), free: Vec::new() };
-        let root = names.root.clone();
-        names.collect_names(&root, &JsonPath::default());
-        names
-    }
-
-    /// Returns the shape of all settings.
-    pub(crate) fn root_shape(&self) -> &SettingShape {
-        &self.root
-    }
-
+impl VariableNames {
     fn collect_names(&mut self, shape: &SettingShape, path: &JsonPath) {
         let name = build_variable_name(path);
         match shape {
@@ -106,16 +102,37 @@ impl SettingVariables {
             }
         }
     }
+}
+
+impl SettingVariables {
+    /// Takes the shape of all settings, which the names are derived from.
+    pub(crate) fn new(root: SettingShape) -> Self {
+        Self { root, names: OnceLock::new() }
+    }
+
+    fn names(&self) -> &VariableNames {
+        self.names.get_or_init(|| {
+            let mut names = VariableNames::default();
+            names.collect_names(&self.root, &JsonPath::default());
+            names
+        })
+    }
+
+    /// Returns the shape of all settings.
+    pub(crate) fn root_shape(&self) -> &SettingShape {
+        &self.root
+    }
 
     /// Returns the setting for a variable.
     pub(crate) fn find_path(&self, name: &str) -> Option<JsonPath> {
-        if let Some(path) = self.exact.get(name) {
+        let names = self.names();
+        if let Some(path) = names.exact.get(name) {
             return Some(path.clone());
         }
         if let Some((_, path)) = ALIASES.iter().find(|(alias, _)| *alias == name) {
             return Some(JsonPath::parse(path));
         }
-        self.free.iter().find_map(|(prefix, path)| {
+        names.free.iter().find_map(|(prefix, path)| {
             let key = name.strip_prefix(prefix.as_str())?;
             (!key.is_empty()).then(|| path.join_key(key))
         })
@@ -179,7 +196,7 @@ impl SettingVariables {
     fn describe_unknown_variable(&self, name: &str) -> String {
         let others = [AUTO_COMMIT, VALIDATION_COMMANDS];
         let aliases = ALIASES.iter().map(|(alias, _)| *alias);
-        let known = self.exact.keys().map(String::as_str).chain(aliases).chain(others);
+        let known = self.names().exact.keys().map(String::as_str).chain(aliases).chain(others);
         // `RALPH_` is common to all of them and would make anything look close.
         let bare = name.trim_start_matches("RALPH_");
         match find_nearest(bare, known.map(|name| name.trim_start_matches("RALPH_"))) {

@@ -19,7 +19,7 @@ use super::locate::{EntryPositions, read_json};
 use super::loosening::{Loosening, LooseningCause};
 use super::path::{JsonPath, JsonPathStep};
 use super::problem::{ProblemLocation, SettingOrigin, SettingProblem, SettingsError};
-use super::schema::build_json_schema;
+use super::schema::build_setting_shape;
 use super::schema_model::SettingShape;
 use super::semantic_check::check_sense;
 use super::trust_limits;
@@ -127,7 +127,7 @@ fn find_origin_in<'a>(
 /// Merges all sources, or returns every mistake in them.
 pub(crate) fn load_settings(sources: SettingsSources) -> Result<LoadedSettings, SettingsError> {
     static NAMES: LazyLock<SettingVariables> =
-        LazyLock::new(|| SettingVariables::new(SettingShape::from_schema(&build_json_schema())));
+        LazyLock::new(|| SettingVariables::new(build_setting_shape()));
     let names = &*NAMES;
     let mut reading = LayerReader::default();
     for (file, kind) in [

@@ -5,14 +5,24 @@
 use schemars::generate::SchemaSettings;
 use serde_json::Value;
 
+use super::schema_model::SettingShape;
 use super::types::Settings;
 
 /// Returns the JSON Schema (draft 2020-12) of a settings file.
 pub(crate) fn build_json_schema() -> Value {
-    let generator = SchemaSettings::draft2020_12().into_generator();
-    let mut schema = generator.into_root_schema_for::<Settings>().to_value();
+    let mut schema = generate_schema();
     drop_useless_defaults(&mut schema);
     schema
+}
+
+/// Returns the shape of all settings, which has no defaults.
+pub(crate) fn build_setting_shape() -> SettingShape {
+    SettingShape::from_schema(&generate_schema())
+}
+
+fn generate_schema() -> Value {
+    let generator = SchemaSettings::draft2020_12().into_generator();
+    generator.into_root_schema_for::<Settings>().to_value()
 }
 
 /// Drops useless defaults: `null`, and whole sections, whose entries have their own defaults.

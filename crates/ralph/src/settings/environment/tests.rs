@@ -40,7 +40,7 @@ fn older_names_stand_for_settings_and_hide_none() {
     let names = names();
     for (alias, path) in ALIASES {
         assert!(names.find_shape(&JsonPath::parse(path)).is_some(), "{path}");
-        assert!(!names.exact.contains_key(alias), "{alias}");
+        assert!(!names.names().exact.contains_key(alias), "{alias}");
     }
 }
 
@@ -136,7 +136,7 @@ fn values_that_cannot_be_read_say_why() {
 fn no_value_makes_reading_panic() {
     let names = names();
     proptest!(|(text in "\\PC*|[\\[\\]{}\",0-9a-z.-]*")| {
-        for name in names.exact.keys() {
+        for name in names.names().exact.keys() {
             let _ = names.read_variable(name, &text);
         }
     });

@@ -326,8 +326,8 @@ proptest! {
 
     #[test]
     fn what_the_checker_accepts_the_types_read(
-        document in fitting(&SettingShape::from_schema(&build_json_schema())),
-        local in fitting(&SettingShape::from_schema(&build_json_schema())),
+        document in fitting(&build_setting_shape()),
+        local in fitting(&build_setting_shape()),
     ) {
         let result = load_settings(with_local(&document.to_string(), &local.to_string()));
         if let Err(error) = result {
