@@ -14,6 +14,7 @@ use ralph_model::version::Version;
 
 use super::agent_env::AgentEnv;
 use super::call::{AgentCall, CallContext, StdinMode};
+use super::configuration::ConfigFile;
 use super::deprecated_flags::DeprecatedFlag;
 use super::legacy_args::LegacyArgs;
 use super::translator::Translate;
@@ -30,6 +31,9 @@ pub struct AgentAdapter {
     /// Hosts of its model and of its sign-in, and nothing beyond: no telemetry, updates or
     /// package registries. Empty if it works with any provider: the user names the provider.
     pub model_hosts: &'static [&'static str],
+    /// Files of a project in which it finds programs to start or addresses to send its key to;
+    /// `removed_keys` names them.
+    pub project_code: &'static [ConfigFile],
     /// A variable that makes it bill an API key, not a subscription.
     pub billing_variable: Option<&'static str>,
     /// The oldest version that prints a stream of events, if earlier ones did not.
@@ -94,6 +98,7 @@ impl AgentAdapter {
             install_hint: None,
             env: None,
             model_hosts: &[],
+            project_code: &[],
             billing_variable: None,
             oldest_version: None,
             sbx_template: None,

@@ -54,6 +54,14 @@ impl ConfigFile {
     }
 }
 
+/// Returns a JSON file of a project in which an agent finds programs to start under these keys.
+pub(crate) const fn build_project_file(
+    file: &'static str,
+    removed_keys: &'static [&'static str],
+) -> ConfigFile {
+    ConfigFile { removed_keys, ..ConfigFile::for_whole_file(file, ConfigFormat::Json) }
+}
+
 /// The copy of a configuration file for the sandbox.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ImportedConfig {

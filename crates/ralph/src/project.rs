@@ -25,6 +25,7 @@ use crate::cli_error::CliError;
 use crate::settings::{
     self, FlagSetting, LoadedSettings, LocalSettings, Loosening, SettingsPaths, SettingsSources,
 };
+use crate::trust::agent_code::find_agent_code;
 use crate::trust::demands::{DemandContext, find_demands};
 use crate::trust::{TrustStore, TrustSubject};
 
@@ -160,6 +161,7 @@ impl Project {
         let find_program = |name: &str| self.find_program(name).ok();
         let ground = DemandContext { directory: &self.directory, find_program: &find_program };
         loaded.loosenings.extend(find_demands(&loaded, &ground));
+        loaded.loosenings.extend(find_agent_code(&loaded.settings, &self.directory));
         Ok(loaded)
     }
 

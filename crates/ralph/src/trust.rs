@@ -6,6 +6,7 @@
 //! since a project may set that. If a setting runs or reads a file of the project, the digest of
 //! that file is recorded. Not here: what counts as looser (`settings::trust_limits`), and asking the user.
 
+pub(crate) mod agent_code;
 pub(crate) mod demands;
 
 use std::collections::BTreeMap;

@@ -18,7 +18,7 @@ use super::translate::ClaudeTranslator;
 use crate::adapter::{AgentAdapter, TextRequest};
 use crate::agent_env::{AgentDirectory, AgentEnv, Credential};
 use crate::capabilities::{check_support_since, select_schema_output};
-use crate::configuration::{ConfigFile, ConfigFormat};
+use crate::configuration::{ConfigFile, ConfigFormat, build_project_file};
 use crate::deprecated_flags::DeprecatedFlag;
 use crate::legacy_args::LegacyArgs;
 use crate::text::TextTranslator;
@@ -30,6 +30,11 @@ pub(crate) static ADAPTER: AgentAdapter = AgentAdapter {
     env: Some(&AGENT_ENV),
     // From the vendor's firewall documentation.
     model_hosts: &["api.anthropic.com", "claude.ai", "platform.claude.com"],
+    project_code: &[
+        build_project_file(".claude/settings.json", SETTINGS_WITH_CODE),
+        build_project_file(".claude/settings.local.json", SETTINGS_WITH_CODE),
+        build_project_file(".mcp.json", &["mcpServers"]),
+    ],
     billing_variable: Some("ANTHROPIC_API_KEY"),
     sbx_template: Some("claude"),
     // `streamAgentOutput` for all agents would hide its text.
@@ -92,6 +97,18 @@ pub(crate) static ADAPTER: AgentAdapter = AgentAdapter {
 /// Earlier ones lack the event after a batch of tools, and one unknown event may disable all hooks
 /// of a plugin.
 pub const OLDEST_PLUGIN_VERSION: Version = Version::new(2, 1, 145);
+
+/// Keys of a project's settings that start programs or change where the key is sent.
+const SETTINGS_WITH_CODE: &[&str] = &[
+    "hooks",
+    "env",
+    "enabledPlugins",
+    "extraKnownMarketplaces",
+    "apiKeyHelper",
+    "awsAuthRefresh",
+    "awsCredentialExport",
+    "otelHeadersHelper",
+];
 
 fn create_translator(request: &AgentRequest, _directory: &Path) -> Box<dyn Translate> {
     match select_output(request) {

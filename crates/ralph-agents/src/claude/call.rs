@@ -11,8 +11,8 @@ use ralph_model::hook_state::make_session_id;
 use ralph_model::units::UsdMicros;
 
 use crate::call::{
-    AgentCall, CallContext, FlagBuilder, IdleWatch, OuterSandbox, Privilege, build_environment,
-    check_argument, deliver_prompt, has_flag, split_flags,
+    AgentCall, CallContext, FlagBuilder, IdleWatch, Privilege, build_environment, check_argument,
+    deliver_prompt, has_flag, split_flags,
 };
 
 /// Variables of a Claude session that ralph itself may run in. A child that sees them treats
@@ -43,10 +43,6 @@ const OTHER_SESSIONS: [&str; 5] = ["--resume", "-r", "--continue", "-c", "--from
 /// project.
 const SOURCES: &str = "user,project,local";
 
-/// Without an explicit list, Claude starts the servers of a project's `.mcp.json` without asking,
-/// outside of any sandbox.
-const NO_SERVERS: &str = r#"{"mcpServers":{}}"#;
-
 /// Returns how to call Claude Code.
 pub(crate) fn build_call(
     request: &AgentRequest,
@@ -71,16 +67,10 @@ pub(crate) fn build_call(
         Permissions::Skip | Permissions::Ask => {}
     }
     args.add_flag(&["--setting-sources"], Some(SOURCES));
-    let servers = context.mcp_config.as_ref().map(|path| path.to_string_lossy());
-    let servers = match (servers.as_deref(), context.outer_sandbox) {
-        (Some(file), _) => Some(file),
-        (None, OuterSandbox::Absent) => Some(NO_SERVERS),
-        // The servers of the project run inside the sandbox, as the agent does.
-        (None, OuterSandbox::Present) => None,
-    };
-    if let Some(servers) = servers {
+    // Without a list of its own it starts the servers of the project, which the user trusts.
+    if let Some(servers) = context.mcp_config.as_ref().map(|path| path.to_string_lossy()) {
         args.add_flag(&["--strict-mcp-config"], None);
-        args.add_flag(&["--mcp-config"], Some(servers));
+        args.add_flag(&["--mcp-config"], Some(&servers));
     }
     if !has_flag(user, &["--tools"]) {
         args.add_flag(&["--disallowedTools", "--disallowed-tools"], Some(LINGERING_TOOLS));

@@ -27,6 +27,10 @@ use crate::translator::Translate;
 pub(crate) static ADAPTER: AgentAdapter = AgentAdapter {
     install_hint: Some(INSTALL_HINT),
     env: Some(&AGENT_ENV),
+    project_code: &[ConfigFile {
+        removed_keys: PROJECT_KEYS_WITH_CODE,
+        ..ConfigFile::for_whole_file(".codex/config.toml", ConfigFormat::Toml)
+    }],
     model_hosts: &["api.openai.com", "chatgpt.com", "auth.openai.com"],
     billing_variable: Some("OPENAI_API_KEY"),
     sbx_template: Some("codex"),
@@ -128,6 +132,10 @@ static AGENT_ENV: AgentEnv = AgentEnv {
     enabling_variable: None,
     missing_login_hint: None,
 };
+
+/// Keys of a project's configuration that start programs or change where the key is sent.
+const PROJECT_KEYS_WITH_CODE: &[&str] =
+    &["mcp_servers", "hooks", "plugins", "notify", "model_providers", "chatgpt_base_url"];
 
 /// Keys that start programs, or name files that the sandbox does not contain.
 const REMOVED_KEYS: &[&str] = &[

@@ -10,7 +10,7 @@ use super::call::{INSTALL_HINT, build_call};
 use super::translate::GeminiTranslator;
 use crate::adapter::AgentAdapter;
 use crate::agent_env::{AgentDirectory, AgentEnv, Credential};
-use crate::configuration::{ConfigFile, ConfigFormat};
+use crate::configuration::{ConfigFile, ConfigFormat, build_project_file};
 use crate::legacy_args::LegacyArgs;
 
 /// Everything about Gemini CLI that ralph looks up.
@@ -22,6 +22,7 @@ pub(crate) static ADAPTER: AgentAdapter = AgentAdapter {
         "cloudcode-pa.googleapis.com",
         "oauth2.googleapis.com",
     ],
+    project_code: &[build_project_file(".gemini/settings.json", REMOVED_KEYS)],
     billing_variable: Some("GEMINI_API_KEY"),
     oldest_version: Some(Version::new(0, 11, 0)),
     sbx_template: Some("gemini"),

@@ -9,12 +9,18 @@ use super::call::{INSTALL_HINT, build_call};
 use super::translate::OpencodeTranslator;
 use crate::adapter::AgentAdapter;
 use crate::agent_env::{AgentDirectory, AgentEnv, Credential, PROVIDER_KEYS};
-use crate::configuration::{ConfigFile, ConfigFormat};
+use crate::configuration::{ConfigFile, ConfigFormat, build_project_file};
 
 /// Everything about `OpenCode` that ralph looks up.
 pub(crate) static ADAPTER: AgentAdapter = AgentAdapter {
     install_hint: Some(INSTALL_HINT),
     env: Some(&AGENT_ENV),
+    project_code: &[
+        build_project_file("opencode.json", PROJECT_KEYS_WITH_CODE),
+        build_project_file("opencode.jsonc", PROJECT_KEYS_WITH_CODE),
+        build_project_file(".opencode/opencode.json", PROJECT_KEYS_WITH_CODE),
+        build_project_file(".opencode/opencode.jsonc", PROJECT_KEYS_WITH_CODE),
+    ],
     model_hosts: &["opencode.ai", "models.dev"],
     sbx_template: Some("opencode"),
     capabilities: |_| Capabilities {
@@ -60,6 +66,9 @@ static AGENT_ENV: AgentEnv = AgentEnv {
     enabling_variable: None,
     missing_login_hint: None,
 };
+
+/// Keys of a project's configuration that start programs or change where the key is sent.
+const PROJECT_KEYS_WITH_CODE: &[&str] = &["mcp", "plugin", "provider", "formatter", "lsp"];
 
 const fn build_config_file(file: &'static str) -> ConfigFile {
     ConfigFile {

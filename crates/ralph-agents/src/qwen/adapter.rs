@@ -13,13 +13,14 @@ use super::translate::QwenTranslator;
 use crate::adapter::AgentAdapter;
 use crate::agent_env::{AgentDirectory, AgentEnv, Credential};
 use crate::capabilities::{check_support_since, select_schema_output};
-use crate::configuration::{ConfigFile, ConfigFormat};
+use crate::configuration::{ConfigFile, ConfigFormat, build_project_file};
 use crate::gemini::{LEGACY_ARGS, REMOVED_KEYS};
 
 /// Everything about Qwen Code that ralph looks up.
 pub(crate) static ADAPTER: AgentAdapter = AgentAdapter {
     install_hint: Some(INSTALL_HINT),
     env: Some(&AGENT_ENV),
+    project_code: &[build_project_file(".qwen/settings.json", REMOVED_KEYS)],
     model_hosts: &[
         "portal.qwen.ai",
         "chat.qwen.ai",

@@ -14,6 +14,8 @@ use crate::cli::{CommonArgs, TrustArgs};
 use crate::cli_error::CliError;
 use crate::project::Project;
 use crate::screen;
+use crate::settings::Loosening;
+use crate::trust::agent_code::find_code_for_any_agent;
 use crate::trust::{TrustEntry, TrustStore};
 
 /// Runs the command.
@@ -53,25 +55,24 @@ fn trust_project(
     project: &Project,
     args: &TrustArgs,
 ) -> Result<ExitStatus, CliError> {
-    let loaded = project.load_settings(args.config.as_deref(), Vec::new())?;
+    let demands = find_all_demands(project, args)?;
     let shown = project.directory.display();
     let print = |text: &str| {
         if !common.quiet {
             screen::print_line(&sanitize_text(text));
         }
     };
-    if loaded.loosenings.is_empty() {
+    if demands.is_empty() {
         print(&format!(
             "The settings of {shown} do not reach beyond it: there is nothing to trust."
         ));
         return Ok(ExitStatus::Complete);
     }
-    let indented =
-        format!("  {}", project.list_loosenings(&loaded.loosenings).replace('\n', "\n  "));
+    let indented = format!("  {}", project.list_loosenings(&demands).replace('\n', "\n  "));
     let config = project.resolve_config(args.config.as_deref());
     let subject = project.trust_subject(config.as_deref());
     let known = TrustStore::load(|name| env::var_os(name))?;
-    if known.find_refused(subject, &loaded.loosenings).is_empty() {
+    if known.find_refused(subject, &demands).is_empty() {
         print(&format!("{shown} is trusted with all that its settings ask for:"));
         print(&indented);
         return Ok(ExitStatus::Complete);
@@ -90,15 +91,25 @@ fn trust_project(
         }
     }
     // Read again: the settings may have changed while the user was asked.
-    let now = project.load_settings(args.config.as_deref(), Vec::new())?;
-    if now.loosenings != loaded.loosenings {
+    if find_all_demands(project, args)? != demands {
         return Err(CliError::for_input("the settings have changed meanwhile")
             .with_hint("look at them again with `ralph trust`"));
     }
-    let mark = TrustEntry::new(subject, &loaded.loosenings, clock::now());
+    let mark = TrustEntry::new(subject, &demands, clock::now());
     TrustStore::load(|name| env::var_os(name))?.add_entry(mark)?;
     print(&format!("{shown} is trusted with it. `ralph trust --remove` takes it back."));
     Ok(ExitStatus::Complete)
+}
+
+/// Returns what the settings ask for, and what any agent would find in the project.
+fn find_all_demands(project: &Project, args: &TrustArgs) -> Result<Vec<Loosening>, CliError> {
+    let mut demands = project.load_settings(args.config.as_deref(), Vec::new())?.loosenings;
+    for demand in find_code_for_any_agent(&project.directory) {
+        if !demands.contains(&demand) {
+            demands.push(demand);
+        }
+    }
+    Ok(demands)
 }
 
 /// Removes the trust. A directory that no longer exists is found by its path.

@@ -18,6 +18,7 @@ use crate::recipe;
 use crate::settings::classes::{self, KeyClass};
 use crate::settings::path::{JsonPath, JsonPathStep};
 use crate::settings::types::agent::AgentSettings;
+use crate::settings::types::gate::GateSetting;
 use crate::settings::{LoadedSettings, Loosening, LooseningCause, Settings, find_work_tree_top};
 use crate::shell_quote::quote_for_shell;
 
@@ -180,16 +181,21 @@ fn find_agent(settings: &Settings, path: &JsonPath) -> AgentSettings {
             })
         }
         [JsonPathStep::Key(top), JsonPathStep::Index(index), ..] if top == "gates" => {
-            let own = settings.gates.get(*index).and_then(|gate| gate.agent.as_ref());
-            let base = settings.choose_agent_for(Role::Review);
-            own.map_or_else(AgentSettings::default, |own| own.with_defaults_from(&base))
+            let gate = settings.gates.get(*index);
+            gate.and_then(|gate| find_gate_agent(settings, gate)).unwrap_or_default()
         }
         _ => settings.agent.clone(),
     }
 }
 
+/// Returns the agent that a gate names, with its defaults.
+pub(super) fn find_gate_agent(settings: &Settings, gate: &GateSetting) -> Option<AgentSettings> {
+    let base = settings.choose_agent_for(Role::Review);
+    gate.agent.as_ref().map(|own| own.with_defaults_from(&base))
+}
+
 /// Returns the product whose login the agent's program gets, if any.
-fn find_login(agent: &AgentSettings) -> Option<AgentKind> {
+pub(super) fn find_login(agent: &AgentSettings) -> Option<AgentKind> {
     let command = agent.command.as_deref()?;
     let kind = agents::detect_program_kind(&AgentChoice::new(recipe::find_kind(agent)?, command));
     agents::find_adapter(kind).env.map(|_| kind)

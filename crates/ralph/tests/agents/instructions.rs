@@ -77,6 +77,21 @@ fn claude_reads_the_project_without_a_sandbox() {
     stage.expect_sent("MARK of CLAUDE.md");
 }
 
+/// In the other backends that work on this machine with programs of this machine.
+#[test]
+fn claude_reads_the_project_in_other_backends() {
+    for backend in ["bwrap", "landlock"] {
+        let Some(stage) = stage(Cli::Claude) else { return };
+        let allowed = format!("127.0.0.1:{}", stage.port());
+        let end = stage.run_isolated_with(&[
+            ("RALPH_SANDBOX_BACKEND", backend),
+            ("RALPH_SANDBOX_NETWORK_ALLOW", &allowed),
+        ]);
+        assert_eq!(end.code, Some(0), "{backend}: {}\n{}", end.stderr, stage.account());
+        stage.expect_sent("MARK of CLAUDE.md");
+    }
+}
+
 #[test]
 fn claude_has_the_tools_of_the_project_in_a_sandbox() {
     let Some(stage) = stage(Cli::Claude) else { return };
@@ -89,6 +104,7 @@ fn claude_has_the_tools_of_the_project_in_a_sandbox() {
         "command": "sh", "args": ["-c", "echo $HOME > server-started; cat > /dev/null"],
     } } });
     sealed.write_file(".mcp.json", &server.to_string());
+    sealed.trust_project(&[]);
     let allowed = format!("127.0.0.1:{}", stage.port());
     let end = stage.run_isolated_with(&[("RALPH_SANDBOX_NETWORK_ALLOW", &allowed)]);
     assert_eq!(end.code, Some(0), "{}\n{}", end.stderr, stage.account());
@@ -113,6 +129,7 @@ fn settings_of_the_project_do_not_switch_ralphs_hooks_off() {
             ] }] },
         });
         sealed.write_file(".claude/settings.json", &settings.to_string());
+        sealed.trust_project(&[]);
         let allowed = format!("127.0.0.1:{}", stage.port());
         let end = if is_isolated {
             stage.run_isolated_with(&[("RALPH_SANDBOX_NETWORK_ALLOW", &allowed)])

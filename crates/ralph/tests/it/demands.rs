@@ -222,6 +222,32 @@ fn servers_are_listed_and_asked_about_again_when_they_change() {
 }
 
 #[test]
+fn hooks_and_servers_that_an_agent_finds_in_the_project_need_trust() {
+    let sealed = repository();
+    sealed.write_program("claude", "#!/bin/sh\necho '2.1.325 (Claude Code)'\n");
+    let start = ["run", "-p", "base", "--agent", "claude", "--dry-run"];
+    sealed.write_file(".claude/settings.json", r#"{ "permissions": { "deny": ["WebFetch"] } }"#);
+    sealed.run_ralph(&start).expect_code(0);
+    for (file, keys, text) in [
+        (".claude/settings.json", "`hooks`", r#"{ "hooks": { "Stop": [] } }"#),
+        (".mcp.json", "`mcpServers`", r#"{ "mcpServers": { "x": { "command": "./x" } } }"#),
+    ] {
+        sealed.write_file(file, text);
+        let named = format!("`{file}` has {keys}: claude would use them, with your login and keys");
+        sealed.run_ralph(&start).expect_code(2).expect_stderr(REFUSED).expect_stderr(&named);
+        sealed.trust_project(&[]);
+        sealed.run_ralph(&start).expect_code(0);
+        // Another content is another question.
+        sealed.write_file(file, &text.replace('{', "{ "));
+        sealed.run_ralph(&start).expect_code(2).expect_stderr(&named);
+        sealed.trust_project(&[]);
+    }
+    // An agent that does not read them does not need it.
+    sealed.run_ralph(&["trust", "--remove"]).expect_code(0);
+    sealed.run_ralph(&["run", "-p", "base", "--agent", "/bin/true", "--dry-run"]).expect_code(0);
+}
+
+#[test]
 fn trust_lists_what_would_run_or_be_read() {
     let sealed = sealed().with_sandbox();
     write_evil(&sealed, "evil.sh");

@@ -1,0 +1,135 @@
+//! Finds files of a project in which an agent finds programs to start, such as hooks and MCP
+//! servers. They run next to the agent, with its login and keys, so they need the user's trust.
+//!
+//! Each adapter lists the files and their keys. Not here: settings of ralph itself (`demands`).
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use ralph_agents::configuration::import_config;
+use ralph_agents::find_adapter;
+use ralph_io::bounded_read;
+use ralph_model::agent::AgentKind;
+use serde_json::json;
+
+use super::demands::{find_gate_agent, find_login};
+use crate::settings::problem::{Position, SettingOrigin};
+use crate::settings::{Loosening, LooseningCause, Settings};
+
+/// A configuration file of an agent is some kilobytes.
+const LARGEST_FILE: u64 = 1 << 20;
+
+/// Returns the demands of the files that the agents of the settings would load.
+pub(crate) fn find_agent_code(settings: &Settings, directory: &Path) -> Vec<Loosening> {
+    let sections = settings.agents.sections().into_iter();
+    let agents = sections.map(|(_, section)| section.with_defaults_from(&settings.agent));
+    let gates = settings.gates.iter().filter_map(|gate| find_gate_agent(settings, gate));
+    let kinds: BTreeSet<AgentKind> =
+        agents.chain(gates).filter_map(|agent| find_login(&agent)).collect();
+    find_code_for(kinds, directory)
+}
+
+/// Returns the demands of the files that any agent would load: a flag may choose another agent
+/// than the settings.
+pub(crate) fn find_code_for_any_agent(directory: &Path) -> Vec<Loosening> {
+    find_code_for(AgentKind::ALL.iter().copied(), directory)
+}
+
+fn find_code_for(kinds: impl IntoIterator<Item = AgentKind>, directory: &Path) -> Vec<Loosening> {
+    let mut demands = Vec::new();
+    for kind in kinds {
+        for file in find_adapter(kind).project_code {
+            let path = directory.join(file.file);
+            let Ok(content) = bounded_read::read_beginning(&path, LARGEST_FILE) else { continue };
+            let read = import_config(file, &content);
+            let name = kind.name();
+            let effect = match read.removed_keys.as_slice() {
+                [] if read.is_understood => continue,
+                [] => format!("cannot be read, and {name} may start what it names"),
+                keys => {
+                    let keys: Vec<String> = keys.iter().map(|key| format!("`{key}`")).collect();
+                    format!(
+                        "has {}: {name} would use them, with your login and keys",
+                        keys.join(", ")
+                    )
+                }
+            };
+            demands.push(Loosening {
+                key: file.file.to_owned(),
+                asks: json!(read.removed_keys),
+                origin: SettingOrigin::File {
+                    path: path.clone(),
+                    position: Position { line: 1, column: 1 },
+                },
+                cause: LooseningCause::Demand {
+                    effect,
+                    digest: bounded_read::compute_digest(name, Some(&path)),
+                },
+            });
+        }
+    }
+    demands
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(command: &str, file: &str, text: &str, expect: &[&str]) {
+        let project = tempfile::tempdir().expect("a directory");
+        let path = project.path().join(file);
+        fs::create_dir_all(path.parent().expect("a parent")).expect("made");
+        fs::write(&path, text).expect("written");
+        let mut settings = Settings::default();
+        settings.agent.command = Some(command.to_owned());
+        let found: Vec<String> = find_agent_code(&settings, project.path())
+            .into_iter()
+            .map(|it| match it.cause {
+                LooseningCause::Demand { effect, .. } => format!("{} {effect}", it.key),
+                LooseningCause::BeyondBound { .. } => String::new(),
+            })
+            .collect();
+        assert_eq!(found, expect, "{command} {file} {text}");
+    }
+
+    #[test]
+    fn programs_that_a_project_gives_to_an_agent_are_found() {
+        let hooks = r#"{"hooks": {"Stop": []}, "model": "x"}"#;
+        let uses = |kind: &str, keys: &str, file: &str| {
+            format!("{file} has {keys}: {kind} would use them, with your login and keys")
+        };
+        let claude = ".claude/settings.json";
+        check("claude", claude, hooks, &[&uses("claude", "`hooks`", claude)]);
+        check("claude", claude, r#"{"model": "x"}"#, &[]);
+        let servers = r#"{"mcpServers": {"x": {"command": "y"}}}"#;
+        check("claude", ".mcp.json", servers, &[&uses("claude", "`mcpServers`", ".mcp.json")]);
+        let gemini = ".gemini/settings.json";
+        check("gemini", gemini, servers, &[&uses("gemini", "`mcpServers`", gemini)]);
+        let toml = "[mcp_servers.x]\ncommand = \"y\"\n";
+        let codex = ".codex/config.toml";
+        check("codex", codex, toml, &[&uses("codex", "`mcp_servers`", codex)]);
+        check("codex", codex, "model = \"x\"\n", &[]);
+        let local = r#"{"mcp": {}, /* why */ "plugin": []}"#;
+        let keys = "`mcp`, `plugin`";
+        check("opencode", "opencode.jsonc", local, &[&uses("opencode", keys, "opencode.jsonc")]);
+    }
+
+    #[test]
+    fn files_of_other_agents_do_not_matter() {
+        check("codex", ".mcp.json", r#"{"mcpServers": {"x": {}}}"#, &[]);
+        check("./agent.sh", ".claude/settings.json", r#"{"hooks": {}}"#, &[]);
+    }
+
+    #[test]
+    fn an_unreadable_file_is_not_harmless() {
+        check(
+            "claude",
+            ".mcp.json",
+            "{\"mcpServers\": ",
+            &[".mcp.json cannot be read, and claude may start what it names"],
+        );
+    }
+}
