@@ -21,7 +21,7 @@ pub fn now() -> Timestamp {
 ///
 /// Where only `/etc/localtime` decides, that file is read: looking up its name in the time-zone
 /// database would take more than a millisecond of every start.
-pub fn local_zone() -> TimeZone {
+pub fn find_local_zone() -> TimeZone {
     static ZONE: LazyLock<TimeZone> = LazyLock::new(|| {
         let is_named = std::env::var_os("TZ").is_some_and(|name| !name.is_empty());
         let file = if is_named { None } else { std::fs::read("/etc/localtime").ok() };

@@ -84,7 +84,7 @@ impl CallPreview {
             files,
             env,
             self_exe,
-            zone: ralph_io::clock::local_zone(),
+            zone: ralph_io::clock::find_local_zone(),
             plugin: project.find_state_root(loaded).ok().map(|root| plugin::for_runs(&root)),
             has_warned_of_hooks: false,
             masker,

@@ -96,7 +96,7 @@ pub(crate) fn make_relative_to_project(
 /// Returns today's date, such as `2026-11-15`.
 pub(crate) fn format_today() -> String {
     let now = jiff::Timestamp::from_millisecond(clock::now().0).unwrap_or_default();
-    now.to_zoned(clock::local_zone()).strftime("%Y-%m-%d").to_string()
+    now.to_zoned(clock::find_local_zone()).strftime("%Y-%m-%d").to_string()
 }
 
 /// Feature name in fresh documents without a name.

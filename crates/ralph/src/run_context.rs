@@ -478,7 +478,7 @@ impl RunContext {
             style,
             verbosity,
             shows_agent,
-            clock: WallClock { zone: clock::local_zone(), now: clock::now },
+            clock: WallClock { zone: clock::find_local_zone(), now: clock::now },
         };
         let style = self.screen.style.clone();
         let options_here = options(style, self.screen.verbosity, self.shows_agent);
@@ -503,7 +503,7 @@ impl RunContext {
         if let Ok(log) = files::open_session_log(&self.layout, clock::now()) {
             let log = SessionLog::new(
                 MaskWriter::new(masker, log),
-                WallClock { zone: clock::local_zone(), now: clock::now },
+                WallClock { zone: clock::find_local_zone(), now: clock::now },
             );
             views.push(Box::new(log.with_incomplete_status(incomplete)));
         }

@@ -537,7 +537,7 @@ fn connect_ports(
         files: context.layout.run_dir(&run),
         env: agent_env,
         self_exe,
-        zone: clock::local_zone(),
+        zone: clock::find_local_zone(),
         plugin: context.layout.state().parent().map(plugin::for_runs),
         has_warned_of_hooks: false,
         masker: masker.clone(),

@@ -258,7 +258,7 @@ pub fn open_log(layout: &ProjectLayout) -> Result<File, LayoutError> {
 /// Opens the log of a session that begins now, such as `session-20261114-231500.log`.
 pub fn open_session_log(layout: &ProjectLayout, now: Timestamp) -> Result<File, LayoutError> {
     let moment = jiff::Timestamp::from_millisecond(now.0).unwrap_or_default();
-    let local = moment.to_zoned(crate::clock::local_zone());
+    let local = moment.to_zoned(crate::clock::find_local_zone());
     let name = format!("session-{}.log", local.strftime("%Y%m%d-%H%M%S"));
     open_for_appending(&layout.create_project_directory(&["logs"])?.join(name))
 }

@@ -102,7 +102,7 @@ fn format_holder_suffix(holder: Option<&LockHolder>) -> String {
     };
     match jiff::Timestamp::from_millisecond(since.0) {
         Ok(since) => {
-            let since = since.to_zoned(crate::clock::local_zone());
+            let since = since.to_zoned(crate::clock::find_local_zone());
             format!(" (pid {pid}, since {})", since.strftime("%H:%M"))
         }
         Err(_) => format!(" (pid {pid})"),

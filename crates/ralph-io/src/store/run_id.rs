@@ -41,7 +41,7 @@ pub fn create_run(layout: &ProjectLayout, now: Timestamp) -> Result<(RunId, RunD
 /// Returns an id for a run that begins now, in local time.
 fn new_run_id(now: Timestamp) -> RunId {
     let moment = jiff::Timestamp::from_millisecond(now.0).unwrap_or_default();
-    let local = moment.to_zoned(crate::clock::local_zone());
+    let local = moment.to_zoned(crate::clock::find_local_zone());
     // std seeds its hasher with random bytes from the system.
     let random = RandomState::new().hash_one(now.0);
     let suffix: String = (0..4_u64)

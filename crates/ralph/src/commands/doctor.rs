@@ -89,7 +89,7 @@ pub(crate) fn main(common: &CommonArgs, args: &DoctorArgs) -> Result<ExitStatus,
     } else {
         let screen = OutputStyle::for_stdout(common, &loaded.settings.ui);
         let print = |heading: &str, findings: &[DoctorFinding]| {
-            let clock = WallClock { zone: clock::local_zone(), now: clock::now };
+            let clock = WallClock { zone: clock::find_local_zone(), now: clock::now };
             doctor_report::print_findings(
                 heading,
                 findings,

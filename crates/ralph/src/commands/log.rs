@@ -48,7 +48,7 @@ pub(crate) fn main(common: &CommonArgs, args: &LogArgs) -> Result<ExitStatus, Cl
         style: screen.style,
         verbosity: screen.verbosity,
         shows_agent: false,
-        clock: WallClock { zone: clock::local_zone(), now: clock::now },
+        clock: WallClock { zone: clock::find_local_zone(), now: clock::now },
     };
     if args.tui {
         let is_live = args.follow && RunLock::find_holder(layout.state()).is_some();

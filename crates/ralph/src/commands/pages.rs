@@ -110,7 +110,7 @@ pub(super) fn build_parts(
     activity: RunActivity,
     diffs: &mut AttemptDiffs,
 ) -> Vec<PagePart> {
-    let clock = WallClock { zone: clock::local_zone(), now: clock::now };
+    let clock = WallClock { zone: clock::find_local_zone(), now: clock::now };
     html::render_parts(&mut PageInput {
         summary,
         timeline: report.timeline(),

@@ -68,7 +68,7 @@ pub(crate) fn main(common: &CommonArgs, args: &ServeArgs) -> Result<ExitStatus, 
         port,
         token,
         Box::new(runs),
-        WallClock { zone: clock::local_zone(), now: clock::now },
+        WallClock { zone: clock::find_local_zone(), now: clock::now },
     )
     .map_err(|error| to_bind_error(port, &error))?;
     if args.json {

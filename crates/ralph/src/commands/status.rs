@@ -117,7 +117,7 @@ impl<'a> RunStatusView<'a> {
     fn from_report(report: &'a Report, files: &RunDir) -> Option<Self> {
         let waiting = ralph_io::control::list_pending(files.path());
         let state = control::apply_waiting_requests(report.state()?, &waiting);
-        let clock = WallClock { zone: clock::local_zone(), now: clock::now };
+        let clock = WallClock { zone: clock::find_local_zone(), now: clock::now };
         Some(Self { report, summary: report.summary()?, state, clock })
     }
 
@@ -172,7 +172,7 @@ impl PlanStatusView {
     }
 
     fn describe(&self, style: &Style) -> String {
-        let clock = WallClock { zone: clock::local_zone(), now: clock::now };
+        let clock = WallClock { zone: clock::find_local_zone(), now: clock::now };
         let parts = [
             status::format_plan(PLAN_FILE, &self.plan, style),
             status::format_last_commits(&self.commits, &clock, style),

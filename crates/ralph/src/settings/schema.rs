@@ -10,17 +10,17 @@ use super::types::Settings;
 
 /// Returns the JSON Schema (draft 2020-12) of a settings file.
 pub(crate) fn build_json_schema() -> Value {
-    let mut schema = generate_schema();
+    let mut schema = make_schema();
     drop_useless_defaults(&mut schema);
     schema
 }
 
 /// Returns the shape of all settings, which has no defaults.
 pub(crate) fn build_setting_shape() -> SettingShape {
-    SettingShape::from_schema(&generate_schema())
+    SettingShape::from_schema(&make_schema())
 }
 
-fn generate_schema() -> Value {
+fn make_schema() -> Value {
     let generator = SchemaSettings::draft2020_12().into_generator();
     generator.into_root_schema_for::<Settings>().to_value()
 }
