@@ -90,10 +90,10 @@ fn list_call_files(request: &AgentRequest, context: &CallContext, own: &Path) ->
     readable.extend(context.plugin.clone());
     let mut writable = vec![own.to_owned()];
     match request.agent.kind.origin() {
-        // The script of the simulated agent, and the file with its position in that script.
+        // The script of the simulated agent, and the file in which it counts its calls.
         AgentOrigin::BuiltIn => {
             readable.push(request.agent.command.clone().into());
-            writable.push(sim::build_state_path(Path::new(&request.agent.command)));
+            writable.extend(sim::find_written_state_file(Path::new(&request.agent.command)));
         }
         AgentOrigin::Product | AgentOrigin::Command => {}
     }

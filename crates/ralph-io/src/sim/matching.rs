@@ -33,8 +33,7 @@ pub(super) fn pick_entry<'a>(
     path: &Path,
     call: &SimCall<'_>,
 ) -> io::Result<Option<&'a ScenarioEntry>> {
-    let counts = scenario.calls.iter().any(|it| it.repeat.is_some() || it.when.call.is_some());
-    if !counts {
+    if !counts_calls(scenario) {
         return Ok(find_entry(scenario, call, &PlayCounts::default()).map(|(_, entry)| entry));
     }
     let mut file = File::options()
@@ -59,18 +58,24 @@ pub(super) fn pick_entry<'a>(
     Ok(found.map(|(_, entry)| entry))
 }
 
+/// Returns whether an entry depends on how often the scenario was played.
+fn counts_calls(scenario: &Scenario) -> bool {
+    scenario.calls.iter().any(|it| it.repeat.is_some() || it.when.call.is_some())
+}
+
 fn find_state_file(scenario: &Scenario, path: &Path) -> PathBuf {
     if let Some(file) = &scenario.state_file {
         return path.parent().unwrap_or(Path::new("")).join(file);
     }
-    build_state_path(path)
-}
-
-/// Returns the default path of the file with the call counts of a scenario.
-pub(crate) fn build_state_path(scenario: &Path) -> PathBuf {
-    let mut name = scenario.as_os_str().to_owned();
+    let mut name = path.as_os_str().to_owned();
     name.push(".state");
     PathBuf::from(name)
+}
+
+/// Returns the file with the call counts of a scenario, if it counts calls.
+pub(crate) fn find_written_state_file(path: &Path) -> Option<PathBuf> {
+    let scenario = Scenario::read(path).ok()?;
+    counts_calls(&scenario).then(|| find_state_file(&scenario, path))
 }
 
 fn find_entry<'a>(

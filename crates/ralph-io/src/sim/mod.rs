@@ -18,6 +18,6 @@ mod provider_errors;
 mod scenario;
 mod writer;
 
-pub(crate) use matching::build_state_path;
+pub(crate) use matching::find_written_state_file;
 pub use play::{STATUS_NO_MATCH, STATUS_SCENARIO, play_scenario};
 pub use scenario::{Scenario, ScenarioError};

@@ -11,7 +11,7 @@ use ralph_testkit::sealed::{Finished, Running, Sealed};
 use crate::build::{assert_clean, assert_statuses};
 use crate::sealed;
 
-/// Returns a copy of an example.
+/// Returns a copy of an example, with the sandbox that users have by default.
 fn example(name: &str) -> Sealed {
     fn copy(from: &Path, to: &Path) {
         fs::create_dir_all(to).expect("a directory");
@@ -25,7 +25,7 @@ fn example(name: &str) -> Sealed {
             }
         }
     }
-    let sealed = sealed();
+    let sealed = sealed().with_sandbox();
     copy(&examples().join(name), &sealed.project_dir());
     symlink(env!("CARGO_BIN_EXE_ralph"), sealed.bin_dir().join("ralph"))
         .expect("ralph on the PATH");
