@@ -26,7 +26,7 @@ use ralph_model::recipe::RunPrompt;
 pub(crate) use clean::CleanArgs;
 pub(crate) use context::ContextArgs;
 pub(crate) use guidance::{
-    CompletionsArgs, HelpArgs, ManArgs, build_complete_command, with_complete_help,
+    CompletionsArgs, HelpArgs, ManArgs, build_complete_command, with_complete_help, with_suggestion,
 };
 pub(crate) use init::{InitArgs, WorkflowChoice};
 pub(crate) use serve::ServeArgs;
@@ -60,7 +60,7 @@ pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Option<CliCommand>,
     /// Print the version.
-    #[arg(short = 'v', long = "version", action = ArgAction::Version)]
+    #[arg(short = 'V', long = "version", action = ArgAction::Version)]
     version: Option<bool>,
 }
 
@@ -77,7 +77,7 @@ pub(crate) struct CommonArgs {
     #[arg(short, long, global = true, help_heading = COMMON_HEADING, conflicts_with = "verbose")]
     pub(crate) quiet: bool,
     /// Print more: settings, command lines, prompts, timings.
-    #[arg(short = 'V', long, global = true, help_heading = COMMON_HEADING)]
+    #[arg(short, long, global = true, help_heading = COMMON_HEADING)]
     pub(crate) verbose: bool,
     /// When to use color: auto, always or never.
     #[arg(
@@ -223,6 +223,9 @@ pub(crate) enum CliCommand {
 /// Options of `run`.
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
+    /// The prompt; the same as --prompt.
+    #[arg(value_name = "PROMPT", conflicts_with = "prompt")]
+    pub(crate) words: Option<String>,
     /// The prompt.
     #[arg(short, long, value_name = "TEXT")]
     pub(crate) prompt: Option<String>,
@@ -246,7 +249,14 @@ pub(crate) struct LimitArgs {
     #[arg(long, value_name = "NAME")]
     pub(crate) model: Option<String>,
     /// Stop after this many iterations [default: 10 for `run`, 15 by a task list, 3 to plan one, 50 otherwise].
-    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(
+        short,
+        long,
+        value_name = "N",
+        value_parser = clap::value_parser!(u32).range(1..),
+        visible_short_alias = 'n',
+        visible_alias = "max-iterations"
+    )]
     pub(crate) maximum_iterations: Option<u32>,
     /// Stop when this much money is spent, as the agent reports it.
     #[arg(long, value_name = "USD")]
@@ -483,9 +493,13 @@ pub(crate) struct ReportArgs {
     /// Print facts as JSON.
     #[arg(long)]
     pub(crate) json: bool,
-    /// Write a page with charts and diffs that needs nothing but a browser; - is stdout.
-    #[arg(long, value_name = "FILE", conflicts_with = "json")]
-    pub(crate) html: Option<PathBuf>,
+    /// Write a page with charts and diffs that needs nothing but a browser; - is stdout
+    /// [default: ralph-report-RUN.html].
+    #[arg(long, value_name = "FILE", conflicts_with = "json", num_args = 0..=1)]
+    pub(crate) html: Option<Option<PathBuf>>,
+    /// Open the page in a browser.
+    #[arg(long, requires = "html")]
+    pub(crate) open: bool,
 }
 
 /// Options of `archive`.

@@ -4,6 +4,7 @@
 //! code. Not here: any decision about the work itself.
 
 mod agent_versions;
+mod browser;
 mod call_preview;
 mod cli;
 mod cli_error;

@@ -38,6 +38,11 @@ impl Companion {
             Err(error) => Err(program::convert_start_error(spawn, &error)),
         }
     }
+
+    /// Lets it outlive ralph, as a browser that the user asked for.
+    pub fn release(self) {
+        std::mem::forget(self);
+    }
 }
 
 impl Drop for Companion {

@@ -33,7 +33,7 @@ pub(super) fn pick_entry<'a>(
     path: &Path,
     call: &SimCall<'_>,
 ) -> io::Result<Option<&'a ScenarioEntry>> {
-    if !counts_calls(scenario) {
+    if !needs_counts(scenario) {
         return Ok(find_entry(scenario, call, &PlayCounts::default()).map(|(_, entry)| entry));
     }
     let mut file = File::options()
@@ -59,7 +59,7 @@ pub(super) fn pick_entry<'a>(
 }
 
 /// Returns whether an entry depends on how often the scenario was played.
-fn counts_calls(scenario: &Scenario) -> bool {
+fn needs_counts(scenario: &Scenario) -> bool {
     scenario.calls.iter().any(|it| it.repeat.is_some() || it.when.call.is_some())
 }
 
@@ -75,7 +75,7 @@ fn find_state_file(scenario: &Scenario, path: &Path) -> PathBuf {
 /// Returns the file with the call counts of a scenario, if it counts calls.
 pub(crate) fn find_written_state_file(path: &Path) -> Option<PathBuf> {
     let scenario = Scenario::read(path).ok()?;
-    counts_calls(&scenario).then(|| find_state_file(&scenario, path))
+    needs_counts(&scenario).then(|| find_state_file(&scenario, path))
 }
 
 fn find_entry<'a>(

@@ -5,8 +5,10 @@
 use std::env;
 use std::path::PathBuf;
 
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, Command, CommandFactory as _, ValueEnum};
+
+use ralph_core::nearest::find_nearest;
 
 use super::Cli;
 
@@ -44,6 +46,37 @@ pub(crate) fn with_complete_help(error: clap::Error) -> clap::Error {
     } else {
         error
     }
+}
+
+/// Adds what was probably meant to an error about an unknown command or option.
+pub(crate) fn with_suggestion(mut error: clap::Error) -> clap::Error {
+    let named = |kind| match error.get(kind) {
+        Some(ContextValue::String(word)) => Some(word.clone()),
+        _ => None,
+    };
+    match error.kind() {
+        ErrorKind::InvalidSubcommand if error.get(ContextKind::SuggestedSubcommand).is_none() => {
+            let command = Cli::command();
+            let names: Vec<&str> = command.get_subcommands().map(Command::get_name).collect();
+            let word = named(ContextKind::InvalidSubcommand).unwrap_or_default();
+            if let Some(meant) = find_nearest(&word, names.into_iter()) {
+                let meant = ContextValue::Strings(vec![meant.to_owned()]);
+                error.insert(ContextKind::SuggestedSubcommand, meant);
+            }
+        }
+        ErrorKind::UnknownArgument => {
+            let meant = match named(ContextKind::InvalidArg).as_deref() {
+                Some("--resume" | "--continue" | "-r") => "`ralph resume` continues a run",
+                Some("-p" | "--prompt") => "`ralph run -p TEXT` loops a prompt",
+                Some("-f" | "--prompt-file") => "`ralph run -f FILE` loops a prompt from a file",
+                Some(_) | None => return error,
+            };
+            let meant = ContextValue::StyledStrs(vec![meant.into()]);
+            error.insert(ContextKind::Suggested, meant);
+        }
+        _ => {}
+    }
+    error
 }
 
 /// Options of `help`.

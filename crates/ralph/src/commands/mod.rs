@@ -73,7 +73,10 @@ pub(crate) fn run_command_line(arguments: Vec<OsString>) -> ExitCode {
     }
     let cli = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli,
-        Err(error) => return print_clap_error(&cli::with_complete_help(error)),
+        Err(error) => {
+            let error = cli::with_suggestion(cli::with_complete_help(error));
+            return print_clap_error(&error);
+        }
     };
     let Some(command) = cli.command else {
         screen::print_data(WELCOME);

@@ -13,6 +13,7 @@ use ralph_model::outcome::ExitStatus;
 
 use super::log;
 use super::pages::{self, AttemptDiffs};
+use crate::browser;
 use crate::cli::{CommonArgs, ReportArgs};
 use crate::cli_error::CliError;
 use crate::project::Project;
@@ -26,11 +27,18 @@ pub(crate) fn main(common: &CommonArgs, args: &ReportArgs) -> Result<ExitStatus,
     let run = log::choose_run(layout.state(), args.run.as_deref())?;
     let (report, summary) = read_report(&layout.run_dir(&run).journal_path())?;
     if let Some(path) = &args.html {
+        let path = path.clone().unwrap_or_else(|| format!("ralph-report-{run}.html").into());
         let mut diffs = AttemptDiffs::for_run(&project, &report);
         let activity = pages::find_activity(layout.state(), &run, &report);
         let page =
             pages::build_document(&report, &summary, &project.directory, activity, &mut diffs);
-        write_page(common, &project, path, &page)?;
+        write_page(common, &project, &path, &page)?;
+        if args.open {
+            let page = project.directory.join(&path);
+            if let Some(opened) = browser::open_page(&project, &page.to_string_lossy()) {
+                opened.release();
+            }
+        }
     } else if args.json {
         let text = serde_json::to_string_pretty(&summary).map_err(CliError::from_input_error)?;
         screen::print_data(&format!("{text}\n"));

@@ -16,7 +16,10 @@ use crate::{crash_recovery, recipe};
 
 /// Runs the command.
 pub(crate) fn main(common: &CommonArgs, args: &RunArgs) -> Result<ExitStatus, CliError> {
-    let source = recipe::choose_prompt_source(args.prompt.clone(), args.prompt_file.clone())?;
+    let source = recipe::choose_prompt_source(
+        args.prompt.clone().or(args.words.clone()),
+        args.prompt_file.clone(),
+    )?;
     let project = Project::open_for_work(common)?;
     let mut flags = read_start_flags(&args.start)?;
     if let Some(text) = &args.completion_response {

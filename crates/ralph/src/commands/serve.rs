@@ -10,7 +10,6 @@ use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use ralph_core::reporting::report::{Report, Summary};
-use ralph_io::process::{Companion, ProcessLimits, Spawn, StdinSource};
 use ralph_io::store::layout::{KnownProject, list_projects};
 use ralph_io::store::runs::{self, RunSummary};
 use ralph_io::store::tail::JournalTail;
@@ -26,6 +25,7 @@ use ralph_ui::time::WallClock;
 use serde_json::json;
 
 use super::pages::{self, AttemptDiffs};
+use crate::browser;
 use crate::cli::{CommonArgs, ServeArgs};
 use crate::cli_error::CliError;
 use crate::project::Project;
@@ -84,7 +84,7 @@ pub(crate) fn main(common: &CommonArgs, args: &ServeArgs) -> Result<ExitStatus, 
         }
     }
     let browser = if args.open {
-        open_browser(&project, &server.create_ticket_url(draw_token()?))
+        browser::open_page(&project, &server.create_ticket_url(draw_token()?))
     } else {
         None
     };
@@ -140,22 +140,6 @@ fn read_or_create_token(file: &Path) -> Result<String, CliError> {
         return Err(complaint.with_hint("name a file that is not there yet, and it is made"));
     }
     Ok(text)
-}
-
-/// Opens a browser; if that fails, the user has the printed address.
-fn open_browser(project: &Project, url: &str) -> Option<Companion> {
-    let program = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
-    let spawn = Spawn {
-        program: program.into(),
-        args: vec![url.into()],
-        cwd: project.directory.clone(),
-        env: project.env.clone(),
-        stdin: StdinSource::Null,
-        limits: ProcessLimits::default(),
-    };
-    Companion::start(&spawn)
-        .map_err(|reason| screen::print_warning(&format!("no browser could be opened: {reason}")))
-        .ok()
 }
 
 /// Which runs are shown.

@@ -179,6 +179,6 @@ fn without_arguments_a_hint_is_printed() {
         assert!(end.stdout.contains(command), "{}", end.stdout);
     }
     sealed().run_ralph(&["--version"]).expect_code(0);
-    sealed().run_ralph(&["-v"]).expect_code(0);
+    sealed().run_ralph(&["-V"]).expect_code(0);
     sealed().run_ralph(&["run", "--help"]).expect_code(0);
 }

@@ -346,9 +346,9 @@ fn each_role_gets_the_servers_that_are_for_it() {
     assert_eq!(roles(&sealed), ["implement", "compact", "implement", "compact", "implement"]);
     let called = called(&sealed);
     for call in &called {
-        assert!(call.contains("--strict-mcp-config"), "{call}");
-        let is_coding = call.contains(r#"--mcp-config {"mcpServers":{}}"#);
-        assert_eq!(is_coding, !call.contains("--max-turns 10 "), "{call}");
+        // Without servers of its own, a role has those of the project.
+        let has_own = call.contains("--strict-mcp-config") && call.contains("--mcp-config");
+        assert_eq!(has_own, call.starts_with("compact"), "{call}");
     }
     let names = |call: &str| -> Vec<String> {
         servers(call).as_object().into_iter().flatten().map(|(name, _)| name.clone()).collect()

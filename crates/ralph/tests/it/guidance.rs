@@ -93,7 +93,7 @@ fn global_options_are_accepted_before_the_command() {
     elsewhere(&["run", "-C", project, "-p", "base"]).expect_code(0);
     elsewhere(&["--project-dir", project, "-q", "status"]).expect_code(0);
     assert_eq!(sealed.runs().len(), 2);
-    elsewhere(&["-q", "-V", "status"]).expect_code(2);
+    elsewhere(&["-q", "-v", "status"]).expect_code(2);
     let end = elsewhere(&["-C", "nowhere", "status"]).expect_code(2);
     end.expect_stderr("Cannot open the project directory `nowhere`");
     assert!(elsewhere(&["-C", project]).expect_code(0).stdout.contains("ralph demo"));
@@ -340,4 +340,45 @@ fn every_command_has_its_manual_page() {
     }
     sealed.write_file("file", "");
     sealed.run_ralph(&["man", "--out", "file"]).expect_code(2).expect_stderr("Cannot write `file`");
+}
+
+#[test]
+fn usual_spellings_of_options_are_understood() {
+    let sealed = repository();
+    sealed.write_script(&json!([{ "do": [{ "text": "Not yet." }] }]), &json!({}));
+    sealed.trust_project(&[]);
+    for limit in [["-n", "1"], ["--max-iterations", "1"], ["-m", "1"]] {
+        let end = sealed.run_ralph(&[&["run", "Do it."], limit.as_slice()].concat());
+        end.expect_code(1).expect_stderr("at most 1 iteration");
+    }
+    let end = sealed.run_ralph(&["run", "Do it.", "-v", "-n", "1"]).expect_code(1);
+    assert!(end.stderr.contains("Do it."), "the prompt is not shown: {}", end.stderr);
+    sealed.run_ralph(&["run", "Do it.", "-p", "And that."]).expect_code(2);
+}
+
+#[test]
+fn mistaken_commands_get_a_suggestion() {
+    for (words, meant) in [
+        (&["rnu"][..], "'run'"),
+        (&["biuld"], "'build'"),
+        (&["build", "--resume"], "`ralph resume`"),
+        (&["-p", "Do it."], "`ralph run -p TEXT`"),
+    ] {
+        sealed().run_ralph(words).expect_code(2).expect_stderr(meant);
+    }
+}
+
+#[test]
+fn the_page_of_a_report_has_a_default_name_and_is_opened() {
+    let sealed = repository();
+    sealed.write_script(&done(), &json!({}));
+    sealed.run_ralph(&["run", "Do it."]).expect_code(0);
+    let run = sealed.runs().remove(0);
+    let run = run.file_name().expect("a name").to_string_lossy();
+    sealed.write_program("xdg-open", "#!/bin/sh\necho \"$1\" > ../opened\n");
+    sealed.run_ralph(&["report", "--html", "--open"]).expect_code(0);
+    let page = format!("ralph-report-{run}.html");
+    assert!(sealed.read_file(&page).contains("<html"), "no page");
+    sealed.wait_for("../opened");
+    assert!(sealed.read_file("../opened").trim_end().ends_with(&page));
 }

@@ -209,7 +209,7 @@ fn mistakes_in_the_users_settings_name_the_file() {
 fn the_usual_variables_say_where_the_users_settings_are() {
     let sealed = project(&json!({}));
     let first = |variables: &[(&str, &str)]| {
-        let end = with_variables(&sealed, &["run", "-p", "base", "-V"], variables).expect_code(0);
+        let end = with_variables(&sealed, &["run", "-p", "base", "-v"], variables).expect_code(0);
         let line = end.stderr.lines().find(|line| line.contains("Loading settings from"));
         shown(&sealed, line.expect("a line").rsplit(' ').next().unwrap_or_default())
     };
