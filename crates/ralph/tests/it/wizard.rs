@@ -165,11 +165,12 @@ fn invalid_answers_are_asked_again() {
             (ITERATIONS, "25"),
             (RESPONSE, "  SHIPPED "),
             ("  1. make test (Makefile)\nAdd guardrail command (leave blank to finish): ", "1"),
-            (ACTION, ""),
+            (ACTION, "after"),
             ("  It is one of APPEND, PREPEND and REPLACE.\n", "Prepend"),
             (HINT, ""),
             (GUARDRAIL, "7"),
-            (ACTION, "REPLACE"),
+            ("There is no such number.\n", "make lint"),
+            (ACTION, ""),
             (HINT, ""),
             (GUARDRAIL, ""),
             (SCM, "y"),
@@ -185,11 +186,52 @@ fn invalid_answers_are_asked_again() {
         "\"completionResponse\": \"SHIPPED\"",
         "\"agent\": { \"command\": \"claude\" }",
         "\"command\": \"make test\",\n      \"failAction\": \"PREPEND\"\n    }",
-        "\"command\": \"7\"",
+        "\"command\": \"make lint\",\n      \"failAction\": \"APPEND\"\n    }",
         "\"commit\",\n      \"push\"\n    ]",
     ] {
         assert!(settings.contains(part), "{part}: {settings}");
     }
+}
+
+#[test]
+fn enter_takes_what_was_found() {
+    let sealed = sealed();
+    sealed.write_file("Makefile", "test:\n\ttrue\nlint:\n\ttrue\n");
+    for name in ["claude", "codex"] {
+        sealed.write_program(name, "#!/bin/sh\necho '2.1.3'\n");
+    }
+    let agent = "Agent command (e.g., claude, codex, amp, or other LLM CLI) [claude]: ";
+    let mut typist = Typist::start(&sealed, &["init"], 80);
+    for (question, line) in [
+        (WORKFLOW, ""),
+        (agent, "9"),
+        ("It is the command of an agent, or a number of the list.\n", ""),
+        (FLAGS, ""),
+        (ITERATIONS, ""),
+        (RESPONSE, ""),
+        (GUARDRAIL, ""),
+        (SCM, ""),
+    ] {
+        typist.answer(question, line);
+    }
+    let end = typist.end();
+    assert_eq!(end.code, Some(0), "{}", end.seen);
+    let settings = sealed.read_file(".ralph/settings.json");
+    assert!(settings.contains("\"agent\": { \"command\": \"claude\" }"), "{settings}");
+    for command in ["make test", "make lint"] {
+        let guardrail = format!("\"command\": \"{command}\",\n      \"failAction\": \"APPEND\"");
+        assert!(settings.contains(&guardrail), "{settings}");
+    }
+}
+
+#[test]
+fn found_checks_can_be_refused() {
+    let sealed = sealed();
+    sealed.write_file("Makefile", "test:\n\ttrue\n");
+    let mut answers = quickly(None, "amp");
+    answers[5] = (GUARDRAIL, "none");
+    assert_eq!(answer(&sealed, 80, &answers).code, Some(0));
+    assert!(!sealed.read_file(".ralph/settings.json").contains("guardrails"));
 }
 
 #[test]
@@ -265,8 +307,12 @@ fn settings_with_mistakes_can_be_replaced() {
 fn documents_of_the_other_workflows_are_made() {
     let sealed = repository();
     sealed.write_program("claude", "#!/bin/sh\necho '2.1.3 (Claude Code)'\n");
-    let end = answer(&sealed, 80, &TASKS);
-    assert!(end.seen.contains("Installed: claude 2.1.3\n"), "{}", end.seen);
+    let mut answers = TASKS;
+    answers[3] = (
+        "  1. claude 2.1.3\nAgent command (e.g., claude, codex, amp, or other LLM CLI) [claude]: ",
+        "1",
+    );
+    let end = answer(&sealed, 80, &answers);
     assert_eq!(end.code, Some(0), "{}", end.seen);
     assert!(end.seen.contains("After every story these must succeed: make test\n"), "{}", end.seen);
     assert!(sealed.read_file("ralph/tasks.json").contains("ralph/search-in-notes"));

@@ -58,12 +58,7 @@ pub(super) fn ask_all(
             })?)
         }
     };
-    if !known.agents.is_empty() {
-        asker.add_note(&format!("Installed: {}\n", known.agents.join(", ")));
-    }
-    let command = asker.ask_until_valid(AGENT, |it| {
-        if it.is_empty() { Err("An agent is needed.") } else { Ok(it.to_owned()) }
-    })?;
+    let command = asker.ask_agent(known.agents)?;
     let flags = split_commas(&asker.ask_line("Agent flags (comma-separated, optional): ")?);
     asker.ask_iterations(workflow, &mut draft)?;
     asker.ask_completion(workflow, &mut draft)?;
@@ -81,7 +76,7 @@ pub(super) fn ask_all(
     Ok(WizardAnswers { workflow, name, draft })
 }
 
-const AGENT: &str = "Agent command (e.g., claude, codex, amp, or other LLM CLI): ";
+const AGENT: &str = "Agent command (e.g., claude, codex, amp, or other LLM CLI)";
 const GUARDRAIL: &str = "Add guardrail command (leave blank to finish): ";
 const FAIL_ACTION: &str = "  Fail action (APPEND|PREPEND|REPLACE): ";
 const HINT: &str = "  Hint (optional, guidance for agent on failure): ";
@@ -159,6 +154,25 @@ impl Asker<'_> {
         })
     }
 
+    /// Returns the agent's command. Enter takes the first one that is installed.
+    fn ask_agent(&mut self, installed: &[String]) -> Result<String, InputEnded> {
+        if !installed.is_empty() {
+            self.add_note(&format!("Installed; a number takes one:\n{}", list_numbered(installed)));
+        }
+        // Each has its version behind its command.
+        let command = |it: &String| it.split(' ').next().unwrap_or_default().to_owned();
+        let default = installed.first().map(command);
+        let shown = default.as_ref().map(|it| format!(" [{it}]")).unwrap_or_default();
+        self.ask_until_valid(&format!("{AGENT}{shown}: "), |line| match line.parse::<usize>() {
+            _ if line.is_empty() => default.clone().ok_or("An agent is needed."),
+            Ok(number) => {
+                let chosen = number.checked_sub(1).and_then(|at| installed.get(at)).map(command);
+                chosen.ok_or("It is the command of an agent, or a number of the list.")
+            }
+            Err(_) => Ok(line.to_owned()),
+        })
+    }
+
     /// The default depends on the workflow. It is always written for a prompt; for the others only
     /// if it differs, because planning has its own default.
     fn ask_iterations(
@@ -206,27 +220,37 @@ impl Asker<'_> {
         draft: &mut SettingsDraft,
     ) -> Result<(), InputEnded> {
         if !found.is_empty() {
-            let mut text = "This project names these itself; a number takes one:\n".to_owned();
-            for (number, it) in (1..).zip(found) {
-                text.push_str(&format!("  {number}. {} ({})\n", it.command, it.place));
-            }
-            self.add_note(&text);
+            let lines: Vec<String> =
+                found.iter().map(|it| format!("{} ({})", it.command, it.place)).collect();
+            self.add_note(&format!(
+                "This project names these itself; Enter takes all, a number one, `none` none:\n{}",
+                list_numbered(&lines)
+            ));
         }
         let mut guardrails: Vec<Value> = Vec::new();
         loop {
-            let line = self.ask_line(GUARDRAIL)?;
-            if line.is_empty() {
+            let command = self.ask_until_valid(GUARDRAIL, |line| match line.parse::<usize>() {
+                Ok(number) => {
+                    let chosen = number.checked_sub(1).and_then(|at| found.get(at));
+                    chosen.map(|it| it.command.clone()).ok_or("There is no such number.")
+                }
+                Err(_) => Ok(line.to_owned()),
+            })?;
+            if command.is_empty() && guardrails.is_empty() {
+                for it in found {
+                    draft.checked_by.push(it.command.clone());
+                    guardrails.push(json!({ "command": it.command, "failAction": "APPEND" }));
+                }
+            }
+            if command.is_empty() || (guardrails.is_empty() && command == "none") {
                 break;
             }
-            let numbered = line.parse::<usize>().ok().and_then(|it| found.get(it.checked_sub(1)?));
-            let command = numbered.map_or(line, |it| it.command.clone());
             let action = self.ask_until_valid(FAIL_ACTION, |it| {
                 let action = it.to_uppercase();
-                let is_known = ["APPEND", "PREPEND", "REPLACE"].contains(&action.as_str());
-                if is_known {
-                    Ok(action)
-                } else {
-                    Err("  It is one of APPEND, PREPEND and REPLACE.")
+                match action.as_str() {
+                    "" => Ok("APPEND".to_owned()),
+                    "APPEND" | "PREPEND" | "REPLACE" => Ok(action),
+                    _ => Err("  It is one of APPEND, PREPEND and REPLACE."),
                 }
             })?;
             let hint = self.ask_line(HINT)?;
@@ -255,6 +279,11 @@ impl Asker<'_> {
         draft.add_value("scm", &json!({ "command": command, "tasks": tasks }));
         Ok(())
     }
+}
+
+fn list_numbered(lines: &[String]) -> String {
+    let lines = (1..).zip(lines).map(|(number, line)| format!("  {number}. {line}\n"));
+    lines.collect()
 }
 
 /// Returns the parts of a comma-separated answer.
