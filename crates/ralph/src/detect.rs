@@ -34,7 +34,17 @@ const SKIPPED_DIRECTORIES: [&str; 8] =
     ["node_modules", "target", "vendor", "dist", "build", "venv", "third_party", "testdata"];
 
 /// Files to look for in skipped directories.
-const NESTED_FILES: [&str; 2] = [".config/nextest.toml", "bin/rails"];
+const NESTED_FILES: [&str; 9] = [
+    ".config/nextest.toml",
+    ".venv/bin/flake8",
+    ".venv/bin/mypy",
+    ".venv/bin/pyright",
+    ".venv/bin/pytest",
+    ".venv/bin/python",
+    ".venv/bin/ruff",
+    ".venv/bin/tox",
+    "bin/rails",
+];
 
 /// An agent on the `PATH`.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -34,7 +34,10 @@ pub struct ProjectCheck {
 }
 
 /// Files whose text is needed; of all others the name is enough.
-pub const READ_FILES: [&str; 22] = [
+pub const READ_FILES: [&str; 27] = [
+    ".mypy.ini",
+    ".ruff.toml",
+    "CMakeLists.txt",
     "Cargo.toml",
     "GNUmakefile",
     "Gemfile",
@@ -50,10 +53,12 @@ pub const READ_FILES: [&str; 22] = [
     "go.mod",
     "justfile",
     "makefile",
+    "mypy.ini",
     "package.json",
     "pom.xml",
     "pyproject.toml",
     "requirements-dev.txt",
+    "ruff.toml",
     "setup.cfg",
     "tox.ini",
     "turbo.json",
@@ -120,6 +125,8 @@ fn detect_in_directory(directory: &ProjectDirectory<'_>) -> Vec<ProjectCheck> {
         toolchains::detect_ruby(directory),
         toolchains::detect_php(directory),
         toolchains::detect_elixir(directory),
+        toolchains::detect_cmake(directory),
+        toolchains::detect_meson(directory),
     ]
     .concat()
 }

@@ -1,5 +1,5 @@
-//! Tools of a Python project, run in its environment if it has a lock file. Only tools that the
-//! project mentions.
+//! Tools of a Python project, run in its environment: that of its lock file or `.venv`. Only tools
+//! that the project mentions.
 
 use super::{ProjectCheck, ProjectDirectory};
 
@@ -16,7 +16,20 @@ pub(super) fn detect_python(directory: &ProjectDirectory<'_>) -> Vec<ProjectChec
         ("Pipfile.lock", "pipenv run "),
     ];
     let lock = locks.iter().find(|(lock, _)| directory.has_here_or_above(lock));
-    let prefix = lock.map_or("", |(_, prefix)| prefix);
+    let manifest = directory.read_text("pyproject.toml").unwrap_or_default();
+    let prefix = match lock {
+        Some((_, prefix)) => prefix,
+        None if manifest.contains("[tool.poetry") => "poetry run ",
+        None => "",
+    };
+    let in_environment = |command: &str| {
+        let program = command.split(' ').next().unwrap_or_default();
+        if prefix.is_empty() && directory.has_file(&format!(".venv/bin/{program}")) {
+            format!(".venv/bin/{command}")
+        } else {
+            format!("{prefix}{command}")
+        }
+    };
     // A tool with its own file, or mentioned in a shared one.
     let sign = |files: &[&'static str], patterns: &[&str]| -> Option<&'static str> {
         directory.find_first(files).or_else(|| {
@@ -26,22 +39,47 @@ pub(super) fn detect_python(directory: &ProjectDirectory<'_>) -> Vec<ProjectChec
             })
         })
     };
+    // In `tox.ini` it is what tox runs.
+    let pytest = sign(&["pytest.ini", "conftest.py"], &["pytest"]).filter(|it| *it != "tox.ini");
     let tests = [
-        (sign(&["pytest.ini", "conftest.py"], &["pytest"]), "pytest"),
+        (pytest, "pytest"),
         (sign(&["tox.ini"], &["[tool.tox", "[tox"]), "tox"),
         (sign(&["noxfile.py"], &[]), "nox"),
         (sign(&["manage.py"], &[]), "python manage.py test"),
     ];
     let test = tests.into_iter().find_map(|(place, command)| Some((place?, command)));
+    let ruff = sign(&["ruff.toml", ".ruff.toml"], &["[tool.ruff"]);
+    let mypy = sign(&["mypy.ini", ".mypy.ini"], &["[tool.mypy", "[mypy]"]);
+    let sets = |place: Option<&str>, section: &str, keys: &[&str]| {
+        let text = place.and_then(|place| directory.read_text(place)).unwrap_or_default();
+        has_key(text, section, keys)
+    };
+    // A check does not change files, and does not check other files than those that are set.
+    let fixes = sets(ruff, "ruff", &["fix"]);
+    let names_files = sets(mypy, "mypy", &["files", "packages", "modules"]);
     let lints = [
-        (sign(&["ruff.toml", ".ruff.toml"], &["[tool.ruff"]), "ruff check ."),
+        (ruff, if fixes { "ruff check --no-fix ." } else { "ruff check ." }),
         (sign(&[".flake8"], &["[flake8]"]), "flake8"),
-        (sign(&["mypy.ini", ".mypy.ini"], &["[tool.mypy", "[mypy]"]), "mypy ."),
+        (mypy, if names_files { "mypy" } else { "mypy ." }),
         (sign(&["pyrightconfig.json"], &["[tool.pyright"]), "pyright"),
     ];
-    let test = test.map(|(place, command)| directory.new_test(format!("{prefix}{command}"), place));
-    let lints = lints.into_iter().filter_map(|(place, command)| {
-        Some(directory.new_lint(format!("{prefix}{command}"), place?))
-    });
+    let test = test.map(|(place, command)| directory.new_test(in_environment(command), place));
+    let lints = lints
+        .into_iter()
+        .filter_map(|(place, command)| Some(directory.new_lint(in_environment(command), place?)));
     test.into_iter().chain(lints).collect()
+}
+
+/// Returns whether a tool's section of a TOML or INI file sets one of the keys to something other
+/// than `false`. A file of the tool itself may have no sections.
+fn has_key(text: &str, tool: &str, keys: &[&str]) -> bool {
+    let mut is_within = true;
+    text.lines().any(|line| {
+        if let Some(section) = line.trim().strip_prefix('[') {
+            let section = section.trim_end_matches(']');
+            is_within = section == tool || section.strip_prefix("tool.") == Some(tool);
+        }
+        let value = line.split_once('=').filter(|(key, _)| keys.contains(&key.trim()));
+        is_within && value.is_some_and(|(_, value)| value.trim() != "false")
+    })
 }

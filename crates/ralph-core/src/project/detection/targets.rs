@@ -27,11 +27,20 @@ fn find_in_file(
     let Some(text) = directory.read_text(name) else { return Vec::new() };
     let has = |target: &&&str| text.lines().any(|line| is_head(line, target));
     let found = |target: &str| directory.new_named(target, format!("{program} {target}"), name);
-    // By convention, `check` runs everything.
-    if has(&&"check") {
+    // `check` is all that is needed if it runs the tests, or if there is no other target for them.
+    let has_test = TARGETS[0].iter().any(|target| has(&target));
+    if has(&&"check") && (!has_test || runs_tests(text, is_head)) {
         return vec![found("check")];
     }
     TARGETS.iter().filter_map(|names| names.iter().find(has)).map(|target| found(target)).collect()
+}
+
+/// Returns whether the target `check` names a target for tests, in its head or in its commands.
+fn runs_tests(text: &str, is_head: fn(line: &str, target: &str) -> bool) -> bool {
+    let names_test = |line: &str| line.split_whitespace().any(|word| TARGETS[0].contains(&word));
+    let mut lines = text.lines().skip_while(|line| !is_head(line, "check"));
+    let in_head = lines.next().is_some_and(names_test);
+    in_head || lines.take_while(|line| line.starts_with([' ', '\t'])).any(names_test)
 }
 
 /// Returns whether a line of a Makefile begins a target: `test: build`, not `test := 1`.

@@ -46,6 +46,18 @@ fn rust_go_and_elixir() {
 }
 
 #[test]
+fn cmake_and_meson() {
+    let build = "cmake -S . -B build && cmake --build build";
+    let tests = format!("{build} && ctest --test-dir build --output-on-failure");
+    check(&[("CMakeLists.txt", "project(a)\n")], &[build]);
+    check(&[("CMakeLists.txt", "project(a)\nenable_testing()\n")], &[&tests]);
+    check(
+        &[("meson.build", "")],
+        &["{ test -d build || meson setup build; } && meson test -C build"],
+    );
+}
+
+#[test]
 fn node_by_its_package_manager() {
     check(&[("package.json", SCRIPTS)], &["npm run test", "npm run lint"]);
     for (lock, runner) in [
@@ -114,6 +126,21 @@ fn python_by_what_its_files_mention() {
     check(&[("tox.ini", "[tox]\n[flake8]\n")], &["tox", "flake8"]);
     check(&[("setup.cfg", "[mypy]\n"), ("pytest.ini", "")], &["pytest", "mypy ."]);
     check(&[("noxfile.py", "")], &["nox"]);
+    let tox = "[tox]\n[testenv]\ncommands = pytest\n";
+    check(&[("tox.ini", tox)], &["tox"]);
+    check(&[("tox.ini", tox), ("conftest.py", "")], &["pytest"]);
+    let poetry = "[tool.poetry]\nname = \"a\"\n[tool.pytest.ini_options]\n";
+    check(&[("pyproject.toml", poetry)], &["poetry run pytest"]);
+    let venv = (".venv/bin/pytest", "");
+    check(&[("pyproject.toml", python), venv], &[".venv/bin/pytest", "ruff check .", "mypy ."]);
+    let settings = "[tool.ruff]\nfix = true\n[tool.mypy]\nfiles = [\"src\"]\n";
+    check(&[("pyproject.toml", settings)], &["ruff check --no-fix .", "mypy"]);
+    check(
+        &[("ruff.toml", "fix=true\n"), ("mypy.ini", "[mypy]\npackages = a\n")],
+        &["ruff check --no-fix .", "mypy"],
+    );
+    let others = "[tool.ruff]\nfix = false\n[tool.x]\nfix = true\nfiles = 1\n[tool.mypy]\n";
+    check(&[("pyproject.toml", others)], &["ruff check .", "mypy ."]);
     check(&[("manage.py", ""), ("pyrightconfig.json", "")], &["python manage.py test", "pyright"]);
     check(&[("pyproject.toml", "[project]\n")], &[]);
 }
@@ -155,6 +182,12 @@ fn a_makefile_or_justfile_has_priority() {
     let cargo = ("Cargo.toml", "[package]\n");
     check(&[cargo, ("Makefile", "test: build\n\tx\nlint :\n\ty\n")], &["make test", "make lint"]);
     check(&[cargo, ("Makefile", "test:\n\ncheck: test\n")], &["make check"]);
+    check(
+        &[cargo, ("Makefile", "test:\n\nlint:\n\ncheck:\n\t$(MAKE) lint test\n")],
+        &["make check"],
+    );
+    check(&[cargo, ("Makefile", "test:\n\ncheck:\n\tshellcheck x\n")], &["make test"]);
+    check(&[cargo, ("Makefile", "check:\n\tshellcheck x\n")], &["make check"]);
     check(&[cargo, ("Makefile", "test := 1\n.PHONY: test\n")], &["cargo test"]);
     check(&[cargo, ("justfile", "@test *args:\n  x\nlint:\n  y\n")], &["just test", "just lint"]);
     check(&[cargo, ("justfile", "test name:\n  x\ntest := 'x'\n")], &["cargo test"]);

@@ -1,4 +1,4 @@
-//! Languages whose own tool runs tests and checks: Rust, Deno, Go, Java, .NET, Ruby, PHP, Elixir.
+//! Languages whose own tool runs tests and checks: Rust, Deno, Go, Java, .NET, Ruby, PHP, Elixir, C.
 //! Node and Python projects choose among many tools and have modules of their own.
 
 use serde_json::Value;
@@ -56,6 +56,23 @@ pub(super) fn detect_go(directory: &ProjectDirectory<'_>) -> Vec<ProjectCheck> {
         .into_iter()
         .flatten()
         .collect()
+}
+
+/// Tests of `CMake`, built in `build`; without tests, only the build.
+pub(super) fn detect_cmake(directory: &ProjectDirectory<'_>) -> Vec<ProjectCheck> {
+    const NAME: &str = "CMakeLists.txt";
+    let Some(text) = directory.read_text(NAME) else { return Vec::new() };
+    let build = "cmake -S . -B build && cmake --build build";
+    let text = text.to_lowercase();
+    let has_tests = text.contains("enable_testing") || text.contains("include(ctest)");
+    let tests = if has_tests { " && ctest --test-dir build --output-on-failure" } else { "" };
+    vec![directory.new_test(format!("{build}{tests}"), NAME)]
+}
+
+pub(super) fn detect_meson(directory: &ProjectDirectory<'_>) -> Vec<ProjectCheck> {
+    let name = directory.find_first(&["meson.build"]);
+    let test = "{ test -d build || meson setup build; } && meson test -C build";
+    name.map(|name| directory.new_test(test, name)).into_iter().collect()
 }
 
 pub(super) fn detect_java(directory: &ProjectDirectory<'_>) -> Vec<ProjectCheck> {
