@@ -179,10 +179,11 @@ impl TaskList {
         progress
     }
 
-    /// Returns the order that puts a new task after all others.
-    pub fn last_order(&self) -> i64 {
+    /// Returns the order that puts a new task after all others; none if no task has one, because
+    /// tasks without an order follow those with one.
+    pub fn last_order(&self) -> Option<i64> {
         let last = self.tasks.iter().filter_map(|task| task.order).max();
-        last.map_or(1, |order| order.saturating_add(1))
+        last.map(|order| order.saturating_add(1))
     }
 
     /// Returns the index of each id; the first one, if an id is not unique.

@@ -76,9 +76,6 @@ impl RunStore {
     }
 
     fn publish_state(&mut self, state: &RunState) -> Result<(), StoreError> {
-        if let Some(task) = state.current.as_ref().and_then(|current| current.task.clone()) {
-            self.last_task = Some(task);
-        }
         let since = &state.since_compaction;
         let (coded, bytes) = match &state.recipe.memory {
             Some(_) => (since.coding_iterations, since.handoff_bytes),
@@ -159,6 +156,9 @@ impl Store for RunStore {
     }
 
     fn append_event(&mut self, recorded: &Recorded) -> Result<(), StoreError> {
+        if let Event::IterationStarted { task: Some(task), .. } = &recorded.event {
+            self.last_task = Some(task.clone());
+        }
         // Environment variables set for agents are needed by the run, but are not written to disk.
         let mut recorded = Cow::Borrowed(recorded);
         if matches!(recorded.event, Event::RunStarted { .. } | Event::RunResumed { .. })

@@ -149,7 +149,7 @@ impl TaskList {
                         let before = self.find_index(after)?;
                         (before + 1, self.tasks[before].order)
                     }
-                    None => (self.tasks.len(), Some(self.last_order())),
+                    None => (self.tasks.len(), self.last_order()),
                 };
                 let mut task = Task::clone(task);
                 task.order = task.order.or(order);

@@ -32,6 +32,7 @@ pub(super) fn build_gates(loaded: &LoadedSettings, own: &[String]) -> Result<Vec
             fail_action: to_fail_action(guardrail.fail_action),
             hint: guardrail.hint.clone().filter(|hint| !hint.is_empty()),
             truncate: Truncate::Head,
+            persistence: choose_persistence(guardrail.always),
             ..hard(&guardrail.command)
         })
     });
@@ -42,6 +43,10 @@ pub(super) fn build_gates(loaded: &LoadedSettings, own: &[String]) -> Result<Vec
     }
     make_names_unique(&mut gates);
     Ok(gates)
+}
+
+fn choose_persistence(always: bool) -> GatePersistence {
+    if always { GatePersistence::Always } else { GatePersistence::WhenGreen }
 }
 
 /// Returns the gate that validates a task file. It is cheap, so it is never cached.
@@ -85,7 +90,7 @@ fn build_gate(loaded: &LoadedSettings, set: &gates_in::GateSetting) -> Result<Ga
         kind: set.kind,
         check,
         severity: if set.is_hard() { Severity::Hard } else { Severity::Soft },
-        persistence: if set.always { GatePersistence::Always } else { GatePersistence::WhenGreen },
+        persistence: choose_persistence(set.always),
         fail_action: to_fail_action(set.fail_action),
         hint: set.hint.clone().filter(|hint| !hint.is_empty()),
         truncate: set.truncate.unwrap_or_else(|| set.kind.default_truncation()),

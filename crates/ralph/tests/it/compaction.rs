@@ -99,6 +99,7 @@ fn a_constraint_of_iteration_3_is_in_the_prompt_of_the_last_iteration() {
     assert_eq!(fs::read_dir(history).expect("a directory").count(), compactions - 1);
     let state: Value = serde_json::from_str(&sealed.read_file(".ralph/state.json")).expect("JSON");
     assert_eq!(state["current_iteration"], iterations);
+    assert!(state["last_task_id"].is_string(), "{state}");
     assert_eq!(state["last_compaction_iteration"], iterations - 2);
     assert_eq!(state["coding_iterations_since_compaction"], 2);
     assert!(state["total_handoff_bytes_since_compaction"].as_u64() > Some(100));

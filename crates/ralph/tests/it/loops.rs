@@ -334,3 +334,18 @@ fn log_prints_events_in_three_formats() {
     assert!(raw.stdout.contains("<response>DONE</response>"), "{}", raw.stdout);
     sealed.run_ralph(&["log", "nonsense"]).expect_code(2).expect_stderr("nonsense");
 }
+
+#[test]
+fn a_guardrail_can_run_after_another_one_failed() {
+    let sealed = repository();
+    let command = |name: &str| format!("touch ../{name}; false");
+    let guardrails = json!([
+        { "command": command("first") },
+        { "command": command("second") },
+        { "command": command("third"), "always": true },
+    ]);
+    sealed.write_script(&done(), &json!({ "guardrails": guardrails, "maximumIterations": 1 }));
+    run(&sealed, &[]).expect_code(1);
+    let has_run = |name: &str| sealed.root().join(name).exists();
+    assert_eq!(["first", "second", "third"].map(has_run), [true, false, true]);
+}

@@ -358,3 +358,18 @@ fn a_hostile_file_cannot_reach_the_terminal() {
     let end = sealed.run_ralph(&["tasks"]).expect_code(2);
     assert!(!end.stderr.contains('\u{1b}'), "{:?}", end.stderr);
 }
+
+#[test]
+fn a_task_is_added_after_tasks_without_an_order() {
+    let sealed = sealed();
+    let task = |id: &str| {
+        let criteria = ["It works"];
+        json!({ "id": id, "title": id, "description": "d", "status": "pending",
+                "acceptance_criteria": criteria })
+    };
+    let plan = json!({ "project": "p", "tasks": [task("A"), task("B")] });
+    sealed.write_file("plan.json", &plan.to_string());
+    sealed.run_ralph(&["tasks", "add", "Last", "--criteria", "x"]).expect_code(0);
+    let shown = sealed.run_ralph(&["tasks"]).expect_code(0).stdout;
+    assert!(shown.contains("Next: implement A,"), "{shown}");
+}

@@ -31,6 +31,9 @@ pub(crate) struct GuardrailSetting {
     /// Guidance for the agent when it fails.
     #[serde(default)]
     pub(crate) hint: Option<String>,
+    /// Whether it also runs after another one failed.
+    #[serde(default)]
+    pub(crate) always: bool,
 }
 
 /// A check that ralph runs after the agent: a command, or a reviewing agent.
