@@ -513,6 +513,9 @@ pub(crate) struct ArchiveArgs {
 /// Options of `doctor`.
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArgs {
+    /// Check this agent as the one of the settings: a command such as claude.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) agent: Option<String>,
     /// Print facts as JSON.
     #[arg(long)]
     pub(crate) json: bool,

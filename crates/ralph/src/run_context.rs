@@ -557,6 +557,7 @@ fn announce_signal(out: &NonBlocking, screen: &ScreenLink, stage: StopStage) {
         StopStage::Finish => {
             screen.show_stopping();
             out.write_line(SHUTTING_DOWN);
+            out.write_line("  ralph waits for the agent or gate; Ctrl-C again ends it now.");
         }
         StopStage::End => {
             screen.show_ending();

@@ -27,7 +27,7 @@ use crate::cli::{CommonArgs, DoctorArgs};
 use crate::cli_error::CliError;
 use crate::project::Project;
 use crate::screen::{self, OutputStyle};
-use crate::settings::LoadedSettings;
+use crate::settings::{FlagSetting, LoadedSettings};
 use crate::shell_quote::quote_for_shell;
 use crate::{host_checks, recipe};
 
@@ -37,7 +37,9 @@ const SAMPLE: &str = "the prompt";
 /// Runs all checks and prints the findings.
 pub(crate) fn main(common: &CommonArgs, args: &DoctorArgs) -> Result<ExitStatus, CliError> {
     let project = Project::open(common)?;
-    let loaded = project.load_settings(args.config.as_deref(), Vec::new())?;
+    let agent = args.agent.iter();
+    let flags = agent.map(|it| FlagSetting::new("--agent", "agent.command", it.as_str())).collect();
+    let loaded = project.load_settings(args.config.as_deref(), flags)?;
     let mut candidates = find_configured(&loaded)?;
     let named: BTreeSet<AgentKind> =
         candidates.iter().map(|candidate| candidate.agent.kind).collect();

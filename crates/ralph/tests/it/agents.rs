@@ -360,6 +360,18 @@ fn doctor_fails_where_an_agent_cannot_run() {
 }
 
 #[test]
+fn doctor_checks_the_agent_that_a_run_would_be_given() {
+    let sealed = sealed();
+    sealed.write_program("codex", "#!/bin/sh\necho 'codex-cli 0.125.0'\n");
+    let end = sealed.run_ralph(&["doctor", "--agent", "codex", "--json"]);
+    let facts: Value = serde_json::from_str(&end.stdout).expect("JSON");
+    let agents = facts["agents"].as_array().expect("a list");
+    let used: Vec<&Value> =
+        agents.iter().filter(|it| it["uses"].as_array().is_some_and(|it| !it.is_empty())).collect();
+    assert!(used.len() == 1 && used[0]["command"] == "codex", "{used:?}");
+}
+
+#[test]
 fn doctor_reports_an_unwritable_state_directory() {
     let sealed = sealed();
     settings(&sealed, &json!({ "stateDir": "/proc/ralph", "preventSleep": false }));

@@ -32,6 +32,7 @@ fn the_first_signal_lets_the_agent_finish() {
         sealed.wait_for("begun");
         running.send_signal(signal);
         running.wait_for("Received signal, shutting down...");
+        running.wait_for("Ctrl-C again ends it now");
         sealed.write_file("continue", "");
         running.wait_for_end().expect_code(130).expect_stderr("ralph resume");
         assert_eq!(sealed.find_events("replied").len(), 1, "the answer is kept");
