@@ -62,11 +62,26 @@ impl Project {
         Ok(Self::new(directory, env::vars_os().collect()))
     }
 
+    /// Opens the project that a directory belongs to: the nearest one above it with settings or
+    /// runs, unless the command line names a directory. For commands that start no work.
+    pub(crate) fn open_nearest(common: &CommonArgs) -> Result<Self, CliError> {
+        let project = Self::open(common)?;
+        let is_named = common.project_dir.is_some();
+        let steps = find_project_above(&project.directory, &[&SETTINGS_FILES[..], &[STATE_FILE]]);
+        match steps.filter(|_| !is_named).and_then(|it| project.directory.ancestors().nth(it)) {
+            Some(above) => Ok(Self::new(above.to_owned(), project.env)),
+            None => Ok(project),
+        }
+    }
+
     /// Opens the directory for work. Fails if it belongs to a project above it, whose settings and
     /// gates would not apply here, unless the command line names the directory.
     pub(crate) fn open_for_work(common: &CommonArgs) -> Result<Self, CliError> {
         let project = Self::open(common)?;
-        let steps = common.project_dir.is_none().then(|| find_project_above(&project.directory));
+        let steps = common
+            .project_dir
+            .is_none()
+            .then(|| find_project_above(&project.directory, &[&SETTINGS_FILES]));
         let Some(steps) = steps.flatten() else { return Ok(project) };
         let above = vec![".."; steps].join("/");
         let command = env::args().skip(1).find(|word| !word.starts_with('-')).unwrap_or_default();
@@ -390,11 +405,17 @@ impl Project {
     }
 }
 
+/// Files whose directory has settings that apply to the directories below.
+const SETTINGS_FILES: [&str; 3] =
+    [".ralph/settings.json", ".ralph/settings.local.json", "ralph/tasks.json"];
+
+/// A file that every run writes.
+const STATE_FILE: &str = ".ralph/state.json";
+
 /// Returns how many levels up the enclosing project is, if it is not the directory itself.
-fn find_project_above(directory: &Path) -> Option<usize> {
-    const MARKS: [&str; 3] =
-        [".ralph/settings.json", ".ralph/settings.local.json", "ralph/tasks.json"];
-    let is_project = |place: &Path| MARKS.iter().any(|mark| place.join(mark).is_file());
+fn find_project_above(directory: &Path, marks: &[&[&str]]) -> Option<usize> {
+    let is_project =
+        |place: &Path| marks.iter().copied().flatten().any(|mark| place.join(mark).is_file());
     let top = directory.ancestors().position(|it| it.join(".git").exists())?;
     let found = directory.ancestors().take(top + 1).position(is_project)?;
     (found > 0).then_some(found)

@@ -145,7 +145,7 @@ struct ActiveRun {
 
 impl ActiveRun {
     fn find_or_wait(common: &CommonArgs) -> Result<Self, CliError> {
-        let project = Project::open(common)?;
+        let project = Project::open_nearest(common)?;
         let loaded = project.load_settings(None, Vec::new())?;
         let layout = project.find_layout(&loaded)?;
         let began = Instant::now();

@@ -36,7 +36,7 @@ const SAMPLE: &str = "the prompt";
 
 /// Runs all checks and prints the findings.
 pub(crate) fn main(common: &CommonArgs, args: &DoctorArgs) -> Result<ExitStatus, CliError> {
-    let project = Project::open(common)?;
+    let project = Project::open_nearest(common)?;
     let agent = args.agent.iter();
     let flags = agent.map(|it| FlagSetting::new("--agent", "agent.command", it.as_str())).collect();
     let loaded = project.load_settings(args.config.as_deref(), flags)?;

@@ -34,7 +34,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Prints what happened in a run.
 pub(crate) fn main(common: &CommonArgs, args: &LogArgs) -> Result<ExitStatus, CliError> {
-    let project = Project::open(common)?;
+    let project = Project::open_nearest(common)?;
     let loaded = project.load_settings(None, Vec::new())?;
     let layout = project.find_layout(&loaded)?;
     let run = choose_run(layout.state(), args.run.as_deref())?;

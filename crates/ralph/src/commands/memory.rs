@@ -22,7 +22,7 @@ use crate::settings::types::sections::UiSettings;
 
 /// Shows the graph of a project.
 pub(crate) fn main(common: &CommonArgs, args: &MemoryArgs) -> Result<ExitStatus, CliError> {
-    let project = Project::open(common)?;
+    let project = Project::open_nearest(common)?;
     let path = mcp::find_graph_path(&project.directory, args.file.as_deref())
         .map_err(CliError::from_input_error)?;
     let mut file = GraphFile::new(&path);

@@ -21,7 +21,7 @@ use crate::screen;
 
 /// Prints the report of a run.
 pub(crate) fn main(common: &CommonArgs, args: &ReportArgs) -> Result<ExitStatus, CliError> {
-    let project = Project::open(common)?;
+    let project = Project::open_nearest(common)?;
     let loaded = project.load_settings(None, Vec::new())?;
     let layout = project.find_layout(&loaded)?;
     let run = log::choose_run(layout.state(), args.run.as_deref())?;

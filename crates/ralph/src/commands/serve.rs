@@ -48,7 +48,7 @@ const MAX_TOKEN_FILE_BYTES: u64 = 200;
 
 /// Serves until interrupted.
 pub(crate) fn main(common: &CommonArgs, args: &ServeArgs) -> Result<ExitStatus, CliError> {
-    let project = Project::open(common)?;
+    let project = Project::open_nearest(common)?;
     let loaded = project.load_settings(None, Vec::new())?;
     let layout = project.find_layout(&loaded)?;
     let here =

@@ -41,7 +41,7 @@ const DRAW_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Prints the status of the last run.
 pub(crate) fn main(common: &CommonArgs, args: &StatusArgs) -> Result<ExitStatus, CliError> {
-    let project = Project::open(common)?;
+    let project = Project::open_nearest(common)?;
     let loaded = project.load_settings(None, Vec::new())?;
     let repository = project.find_repository(&Watch::new_detached())?;
     let layout = project.find_layout_in(&loaded, repository.as_ref())?;

@@ -433,6 +433,30 @@ fn of_two_lists_the_used_one_is_reported() {
 /// In a directory below a project its gates would not apply: a command reports where the project
 /// is.
 #[test]
+fn commands_of_a_second_terminal_find_the_project_above() {
+    let sealed = repository();
+    sealed.write_program("say", "#!/bin/sh\necho Not yet.\n");
+    // Only the settings of the project say where its runs are.
+    sealed.write_file(".ralph/settings.json", r#"{ "stateDir": "../runs-of-this" }"#);
+    sealed.trust_project(&[]);
+    sealed.run_ralph(&["run", "Do it.", "--agent", "say", "-n", "1"]).expect_code(1);
+    fs::create_dir_all(sealed.project_dir().join("sub/deep")).expect("made");
+    let ralph = |words: &[&str]| {
+        let mut command = sealed.build_command(env!("CARGO_BIN_EXE_ralph"));
+        command.current_dir(sealed.project_dir().join("sub/deep")).args(words);
+        Running::start_command(command).wait_for_end()
+    };
+    for words in [&["status"][..], &["log"], &["report"]] {
+        let end = ralph(words).expect_code(0);
+        assert!(end.stdout.contains("iteration"), "{words:?}: {}", end.stdout);
+        assert_eq!(end.stdout, sealed.run_ralph(words).stdout, "{words:?}");
+    }
+    // There is a run to be told, but it is over.
+    ralph(&["stop"]).expect_stderr("`ralph resume` resumes run");
+    assert!(!ralph(&["-C", ".", "status"]).stdout.contains("iteration"));
+}
+
+#[test]
 fn subdirectory_of_a_project_is_not_a_project() {
     let sealed = repository();
     let calls = json!([{ "do": [{ "claim": "DONE" }] }]);
