@@ -6,6 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::ids::TaskId;
+use crate::review::ReviewVerdict;
 
 /// The handoff of one iteration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,7 +50,12 @@ pub struct Handoff {
 #[serde(rename_all = "snake_case", tag = "is")]
 pub enum WorkOutcome {
     /// Passed the checks and is in the tree.
-    Passed { is_committed: bool },
+    Passed {
+        is_committed: bool,
+        /// The verdict of its last review, if there was one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reviewed: Option<ReviewVerdict>,
+    },
     /// Failed. Its changes are still in the work tree.
     Failed {
         /// The gate, or what else it failed at.
@@ -82,8 +88,15 @@ impl WorkOutcome {
     /// Returns the outcome as a fragment of a sentence.
     pub fn describe(&self) -> String {
         match self {
-            Self::Passed { is_committed: true } => "Passed the checks, committed".to_owned(),
-            Self::Passed { is_committed: false } => "Passed the checks".to_owned(),
+            Self::Passed { is_committed, reviewed } => {
+                let committed = if *is_committed { ", committed" } else { "" };
+                let reviewed = match reviewed {
+                    None => "",
+                    Some(ReviewVerdict::Approved) => ", approved in review",
+                    Some(ReviewVerdict::ChangesRequested) => ", a review asked for changes",
+                };
+                format!("Passed the checks{committed}{reviewed}")
+            }
             Self::Failed { at } => format!("Failed at {at}"),
             Self::RolledBack { at, .. } => format!("Failed at {at}, rolled back"),
             Self::Abandoned { at, branch: None } => format!("Abandoned, failed at {at}"),

@@ -17,7 +17,7 @@ use crate::amendment::AmendmentPolicy;
 use crate::budget::Budget;
 use crate::context::ContextPlan;
 use crate::failure::{RateLimitAction, RateLimitPolicy, Retries};
-use crate::gate::{Gate, GateCheck, ValidationStrategy};
+use crate::gate::{Gate, GateCheck, Severity, ValidationStrategy};
 use crate::glob::Pattern;
 use crate::guard_policy::GuardPolicy;
 use crate::ids::{Role, TaskId};
@@ -271,7 +271,15 @@ impl Recipe {
 
     /// Returns the gate commands.
     pub fn gate_commands(&self) -> Vec<String> {
-        let gates = self.gates.iter();
+        Self::list_commands(self.gates.iter())
+    }
+
+    /// Returns the commands of the gates that must pass.
+    pub fn hard_gate_commands(&self) -> Vec<String> {
+        Self::list_commands(self.gates.iter().filter(|gate| gate.severity == Severity::Hard))
+    }
+
+    fn list_commands<'a>(gates: impl Iterator<Item = &'a Gate>) -> Vec<String> {
         gates
             .filter_map(|gate| match &gate.check {
                 GateCheck::Command(command) => Some(command.clone()),

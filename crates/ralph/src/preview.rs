@@ -83,8 +83,14 @@ impl<'a> PreviewInputs<'a> {
         order: &CallOrder,
     ) -> Result<BuiltRequest, CliError> {
         let state = &foreseen.state;
+        let needed = list_materials(state, &order.purpose);
+        let commits = match &mut self.vcs {
+            Some(vcs) => vcs.list_last_subjects(needed.commits),
+            None => Vec::new(),
+        };
         let materials = Materials::read_needed(
-            list_materials(state, &order.purpose),
+            needed,
+            commits,
             |text| self.texts.read_text(text),
             |range| match &mut self.vcs {
                 Some(vcs) => vcs.diff_trees(&range.from, &range.to, range.chars),

@@ -29,6 +29,9 @@ use crate::store::layout::{GIT_SCRATCH, create_private_directories};
 /// checkpoints rely on git's own grace period of two weeks.
 const MOST_CHECKPOINTS: u32 = 100;
 
+/// Bytes of commit subjects that are read; longer ones are cut in prompts anyway.
+const LONGEST_SUBJECTS: usize = 16 * 1024;
+
 /// The repository of a run.
 #[derive(Debug)]
 pub struct GitVcs {
@@ -409,6 +412,17 @@ impl Vcs for GitVcs {
             self.shadow.survey_tree(&self.repository).map_err(|_| error)?;
             self.repository.build_patch(from, to, chars)
         })
+    }
+
+    fn list_last_subjects(&mut self, count: usize) -> Vec<String> {
+        if count == 0 {
+            return Vec::new();
+        }
+        let count = format!("-{count}");
+        let args = ["log", &count, "--no-show-signature", "--format=%s"];
+        let call = self.repository.build_plumbing(&args).with_output_limit(LONGEST_SUBJECTS);
+        let output = self.repository.commands.run_for_output(call).unwrap_or_default();
+        String::from_utf8_lossy(&output).lines().map(str::to_owned).collect()
     }
 
     fn run_scm(&mut self, command: &str, args: &[String]) -> Result<ScmResult, VcsError> {

@@ -59,7 +59,7 @@ fn a_claim_counts_only_when_the_gates_pass() {
         world.prompts.iter().map(|(_, prompt)| prompt.as_str()).collect::<Vec<_>>(),
         [
             "base",
-            "base\n\nGuardrail \"tested\" failed with exit code 1.\nOutput file: .ralph/guardrail_1_tested.log\nOutput (truncated):\nno tested",
+            "base\n\n## What failed\nGuardrail \"tested\" failed with exit code 1.\nOutput file: .ralph/guardrail_1_tested.log\nOutput (truncated):\nno tested",
         ]
     );
 }

@@ -216,9 +216,8 @@ fn gated_tasks_escalate_and_are_judged() {
     assert_statuses(&sealed, &[("count", "done"), ("longest", "done")]);
     assert_clean(&sealed);
     let prompts = sealed.prompts();
-    let shifted: Vec<usize> = (0..prompts.len())
-        .filter(|at| prompts[*at].contains("## Another approach is required"))
-        .collect();
+    let shifted: Vec<usize> =
+        (0..prompts.len()).filter(|at| prompts[*at].contains("## The same failure ")).collect();
     assert_eq!(shifted, [3]);
     let reported = "count.sh: empty input gives nothing, not 0.";
     assert!(prompts.iter().any(|prompt| prompt.contains(reported)));
