@@ -6,7 +6,6 @@
 use serde::{Deserialize, Serialize};
 
 use crate::ids::TaskId;
-use crate::review::ReviewVerdict;
 
 /// The handoff of one iteration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -52,9 +51,9 @@ pub enum WorkOutcome {
     /// Passed the checks and is in the tree.
     Passed {
         is_committed: bool,
-        /// The verdict of its last review, if there was one.
+        /// Whether its last review approved it; `None` before a review.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        reviewed: Option<ReviewVerdict>,
+        approved: Option<bool>,
     },
     /// Failed. Its changes are still in the work tree.
     Failed {
@@ -88,12 +87,12 @@ impl WorkOutcome {
     /// Returns the outcome as a fragment of a sentence.
     pub fn describe(&self) -> String {
         match self {
-            Self::Passed { is_committed, reviewed } => {
+            Self::Passed { is_committed, approved } => {
                 let committed = if *is_committed { ", committed" } else { "" };
-                let reviewed = match reviewed {
+                let reviewed = match approved {
                     None => "",
-                    Some(ReviewVerdict::Approved) => ", approved in review",
-                    Some(ReviewVerdict::ChangesRequested) => ", a review asked for changes",
+                    Some(true) => ", approved in review",
+                    Some(false) => ", a review asked for changes",
                 };
                 format!("Passed the checks{committed}{reviewed}")
             }

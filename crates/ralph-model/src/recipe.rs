@@ -77,6 +77,10 @@ pub struct Recipe {
     /// protected. Other changes are reverted.
     #[serde(default)]
     pub scope: Vec<Pattern>,
+    /// Paths that were uncommitted before the run began, where the agent commits; the first
+    /// ones of many.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub uncommitted_before: Vec<String>,
     /// How the guard treats its findings, from the settings.
     #[serde(default)]
     pub guard: GuardPolicy,
@@ -152,6 +156,7 @@ impl Recipe {
             locked: Vec::new(),
             gate_scripts: Vec::new(),
             secrets_allowed: Vec::new(),
+            uncommitted_before: Vec::new(),
             scope: Vec::new(),
             guard: GuardPolicy::default(),
             draft: None,

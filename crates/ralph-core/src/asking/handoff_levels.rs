@@ -64,7 +64,6 @@ fn build_section(name: SectionName, title: &str, blocks: Vec<SectionBlock>) -> P
 mod tests {
     use ralph_model::handoff::{FileAction, FileTouched, Handoff, WorkOutcome};
     use ralph_model::ids::TaskId;
-    use ralph_model::review::ReviewVerdict;
     use serde_json::json;
 
     use crate::memory::handoff_reading as read;
@@ -116,11 +115,11 @@ mod tests {
         let at = || "make test".to_owned();
         check(true, None, "[T] Wrote it. 0 files.");
         check(false, None, "[T] Wrote it. Its author reports unfinished work. 0 files.");
-        let passed = |reviewed| Some(WorkOutcome::Passed { is_committed: true, reviewed });
+        let passed = |approved| Some(WorkOutcome::Passed { is_committed: true, approved });
         check(true, passed(None), "[T] Wrote it. Passed the checks, committed. 0 files.");
         let rejected =
             "[T] Wrote it. Passed the checks, committed, a review asked for changes. 0 files.";
-        check(true, passed(Some(ReviewVerdict::ChangesRequested)), rejected);
+        check(true, passed(Some(false)), rejected);
         let failed = WorkOutcome::Failed { at: at() };
         check(true, Some(failed), "[T] Wrote it. Failed at make test. 0 files.");
         let back = WorkOutcome::RolledBack { at: at(), kept: None };

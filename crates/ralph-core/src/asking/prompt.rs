@@ -121,11 +121,11 @@ pub fn with_finish_note(recipe: &Recipe, text: String) -> String {
     }
     let protected = recipe.protected_names();
     pieces.extend(Some(task::describe_protected_paths(&protected)).filter(|it| !it.is_empty()));
-    let is_told = match (recipe.prompt.finish, recipe.completion) {
+    let is_known = match (recipe.prompt.finish, recipe.completion) {
         (FinishNote::Omitted, _) | (_, Completion::Gates) => true,
         (FinishNote::Added, Completion::Signal) => completion::has_completion_tag(&text),
     };
-    if !is_told {
+    if !is_known {
         let pass = if commands.is_empty() { "" } else { " and the checks pass" };
         let signal = recipe.completion_tag();
         pieces.push(format!(

@@ -52,6 +52,8 @@ pub struct RunFrame<'a> {
     pub gates: &'a [String],
     /// Protected paths.
     pub protected: Vec<String>,
+    /// Paths that were uncommitted before the run began.
+    pub uncommitted: &'a [String],
     /// Subjects of the last commits.
     pub commits: &'a [String],
     pub signal: CompletionSignal<'a>,
@@ -85,6 +87,7 @@ impl<'a> RunFrame<'a> {
             values: &source.values,
             gates,
             protected: recipe.protected_names(),
+            uncommitted: &recipe.uncommitted_before,
             commits: &[],
             signal,
         }
@@ -153,6 +156,9 @@ fn collect_values(frame: &RunFrame<'_>) -> BTreeMap<String, String> {
     ] {
         values.insert(name.to_owned(), value.to_owned());
     }
+    if let (Role::Build, Some(committing)) = (frame.role, values.get_mut("COMMITTING")) {
+        committing.push_str(&describe_uncommitted(frame.uncommitted));
+    }
     match frame.signal {
         CompletionSignal::Append(signal) | CompletionSignal::Warn(signal) => {
             values.insert("SIGNAL".to_owned(), signal.to_owned());
@@ -160,6 +166,18 @@ fn collect_values(frame: &RunFrame<'_>) -> BTreeMap<String, String> {
         CompletionSignal::NotNeeded => {}
     }
     values
+}
+
+/// Names the files that were uncommitted before the run; empty if there are none.
+fn describe_uncommitted(paths: &[String]) -> String {
+    if paths.is_empty() {
+        return String::new();
+    }
+    let named: Vec<String> = paths.iter().map(|path| format!("`{path}`")).collect();
+    format!(
+        " Uncommitted before you began; take them into your first commit: {}.",
+        named.join(", ")
+    )
 }
 
 /// Returns whether a template names the completion signal of a recipe, once it is filled in.
@@ -229,6 +247,7 @@ mod tests {
             values: vars,
             gates: &[],
             protected: Vec::new(),
+            uncommitted: &[],
             commits: &[],
             signal: CompletionSignal::NotNeeded,
         }

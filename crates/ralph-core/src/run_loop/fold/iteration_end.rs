@@ -145,8 +145,8 @@ fn record_review(state: &mut RunState, task: &TaskId, verdict: ReviewVerdict) {
     let is_of_task = |it: &&mut Handoff| it.task_completed.task_id == *task;
     let last = [state.handoffs.iter_mut().rev().find(is_of_task), pending.rev().find(is_of_task)];
     for handoff in last.into_iter().flatten() {
-        if let Some(WorkOutcome::Passed { reviewed, .. }) = &mut handoff.outcome {
-            *reviewed = Some(verdict);
+        if let Some(WorkOutcome::Passed { approved, .. }) = &mut handoff.outcome {
+            *approved = Some(verdict == ReviewVerdict::Approved);
         }
     }
 }

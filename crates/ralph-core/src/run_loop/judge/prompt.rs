@@ -164,10 +164,12 @@ fn describe_uncommitted(state: &RunState, current: &Iteration) -> Option<String>
         CommitOwner::AgentAtWill => false,
         CommitOwner::Ralph | CommitOwner::NoOne => return None,
     };
-    // Files outside the scope are the user's, and so are files that were dirty before,
-    // where the tree need not have been clean.
+    // Files outside the scope are the user's, and so are files that were uncommitted before
+    // the run, or before the iteration where the tree need not have been clean.
+    let before = &state.recipe.uncommitted_before;
     let is_its = |path: &&String| {
         glob::is_in_scope(&state.recipe.scope, path)
+            && !before.contains(path)
             && (is_its_duty || seen.files.iter().any(|file| file.path == **path))
     };
     let paths: Vec<String> =

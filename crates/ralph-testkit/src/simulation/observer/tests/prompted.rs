@@ -4,7 +4,6 @@ use ralph_core::ports::AgentRequest;
 use ralph_model::agent::{AgentChoice, AgentKind};
 use ralph_model::context::{SectionCost, SectionName};
 use ralph_model::control::UserNote;
-use ralph_model::gate::FailAction;
 use ralph_model::ids::{AskNumber, IterationNumber, Role, RunId};
 use ralph_model::judgement::Feedback;
 use ralph_model::memory::{ActiveConstraint, Memory};
