@@ -46,10 +46,8 @@ pub(crate) fn print_start(
     for path in &loaded.files {
         text.push_str(&format!("\nSettings from {}\n", path.display()));
     }
-    let files = layout.run_dir(&state.run);
-    let mut git = repository.map(|repository| GitVcs::new(repository, files.path()));
-    let vcs = git.as_mut().map(|git| -> &mut dyn Vcs { git });
-    let preview = PreviewInputs::for_project(project, loaded, vcs).preview_next(state)?;
+    let inputs = PreviewInputs::for_project(project, loaded, None);
+    let preview = inputs.with_commits(repository.as_ref()).preview_next(state)?;
     let recipe = &preview.foreseen.state.recipe;
     text.push_str(&format!("\nUp to {} iterations, until {until}.\n", recipe.limits.iterations));
     text.push_str(&describe_next(&preview, &calls, incomplete));

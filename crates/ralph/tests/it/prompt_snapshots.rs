@@ -106,7 +106,7 @@ fn reviews() {
             "project_summary": "p", "completed_work": [], "active_constraints": [],
             "architectural_decisions": [], "file_knowledge": []
         } }] },
-        { "do": [{ "append": { "path": "$RALPH_TASK.py", "text": "x\n" } }, handoff("Did it.")] }
+        { "do": [{ "append": { "path": "login.py", "text": "x\n" } }, handoff("Did it.")] }
     ]);
     let settings = json!({
         "gates": [
@@ -147,8 +147,9 @@ fn plans_builds_and_runs() {
 
     let sealed = repository();
     sealed.write_script(&nothing, &json!({}));
-    sealed.write_file("ralph/prd.md", "# Login\n");
-    sealed.commit_all("Require");
+    sealed.commit_all("Settings");
+    sealed.run_ralph(&["init", "--workflow", "tasks", "--name", "Site"]).expect_code(0);
+    sealed.write_file("ralph/prd.md", "# Login\n\nPeople can log in.\n");
     sealed.run_ralph(&["plan", "1"]);
     expect_file!["../data/prompts/plan-tasks.md"].assert_eq(&normalize(&sealed.prompts()[0]));
 
