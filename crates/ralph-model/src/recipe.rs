@@ -128,7 +128,8 @@ impl Recipe {
     pub fn protected_names(&self) -> Vec<String> {
         let own = self.protect.iter().filter(|it| !self.locked.contains(it));
         let own = own.map(|it| it.as_str().trim_start_matches('/').to_owned());
-        self.gate_scripts.iter().cloned().chain(own).collect()
+        let is_new = |name: &String| !self.gate_scripts.contains(name);
+        self.gate_scripts.iter().cloned().chain(own.filter(is_new)).collect()
     }
 
     /// Returns the simplest recipe for some work: no gates, no commits, ten iterations,

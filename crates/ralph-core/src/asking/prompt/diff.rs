@@ -108,13 +108,13 @@ impl FilePatch<'_> {
             let line = line.to_lowercase();
             CHECK_HINTS.iter().any(|hint| line.contains(hint))
         };
-        let is_named = |known: &&str| match known.starts_with('.') || known.ends_with('.') {
-            true => name.starts_with(*known),
-            false => name == *known,
+        let is_named_as = |known: &&str| {
+            let is_prefix = known.starts_with('.') || known.ends_with('.');
+            if is_prefix { name.starts_with(*known) } else { name == *known }
         };
         path.starts_with(".github/workflows/")
-            || name.ends_with(".mk")
-            || CHECK_FILES.iter().any(|known| is_named(&known))
+            || Path::new(name).extension().is_some_and(|it| it == "mk")
+            || CHECK_FILES.iter().any(is_named_as)
             || MANIFESTS.contains(&name) && self.changed_lines().any(is_hint)
     }
 
@@ -138,8 +138,8 @@ fn split_files(patch: &str) -> Vec<FilePatch<'_>> {
     texts
         .map(|text| {
             let header = text.lines().next().unwrap_or_default();
-            let path = header.rsplit_once(" b/").map_or(header, |(_, path)| path).to_owned();
-            let mut file = FilePatch { path, text, added: 0, removed: 0 };
+            let name = header.rsplit_once(" b/").map_or(header, |(_, name)| name);
+            let mut file = FilePatch { path: name.to_owned(), text, added: 0, removed: 0 };
             let is_added = |line: &&str| line.starts_with('+');
             file.added = file.changed_lines().filter(is_added).count();
             file.removed = file.changed_lines().count() - file.added;

@@ -213,7 +213,7 @@ fn a_stuck_task_is_asked_for_the_cause_first() {
     let prompt = text(render_implement(&stuck, &frame(&beside, &[])));
     let (_, part) = prompt.split_once("is refused.\n\n").expect("it begins with the task");
     let (part, _) = part.split_once("## How to work\n").expect("it continues");
-    expect_test::expect![[r###"
+    expect_test::expect![[r#"
         ## What failed
         Guardrail "make test" failed.
         E: no
@@ -238,7 +238,7 @@ fn a_stuck_task_is_asked_for_the_cause_first() {
         Attempts 1 to 3: the check `make test` failed.
         Their changes are still in the work tree, for you to keep or to undo.
 
-    "###]]
+    "#]]
     .assert_eq(part);
     let shifted = TaskParts { escalation: Escalation::StrategyShift, ..stuck };
     let shifted = text(render_implement(&shifted, &frame(&beside, &[])));
