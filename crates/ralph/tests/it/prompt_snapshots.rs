@@ -1,6 +1,6 @@
 //! Every whole prompt as an agent gets it, in `tests/data/prompts`, so that a reviewer can read it.
 //!
-//! `UPDATE_EXPECT=1 cargo test -p ralph --test it -- prompt_snapshots` writes the files anew.
+//! `UPDATE_EXPECT=1 cargo test -p ralph --test it -- prompt_snapshots` updates the files.
 
 use expect_test::expect_file;
 use serde_json::{Value, json};
