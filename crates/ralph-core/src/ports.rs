@@ -237,6 +237,13 @@ pub trait Vcs {
     /// characters; binary files are only named.
     fn diff_trees(&mut self, from: &TreeId, to: &TreeId, chars: usize) -> Result<String, VcsError>;
 
+    /// Returns the subjects of the last commits, newest first; fewer if there are fewer, or
+    /// if git cannot read them.
+    fn list_last_subjects(&mut self, count: usize) -> Vec<String> {
+        let _ = count;
+        Vec::new()
+    }
+
     /// Runs one of the user's source-control commands, such as `git push`.
     fn run_scm(&mut self, command: &str, args: &[String]) -> Result<ScmResult, VcsError>;
 }

@@ -49,7 +49,12 @@ pub struct Handoff {
 #[serde(rename_all = "snake_case", tag = "is")]
 pub enum WorkOutcome {
     /// Passed the checks and is in the tree.
-    Passed { is_committed: bool },
+    Passed {
+        is_committed: bool,
+        /// Whether its last review approved it; `None` before a review.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        approved: Option<bool>,
+    },
     /// Failed. Its changes are still in the work tree.
     Failed {
         /// The gate, or what else it failed at.
@@ -82,8 +87,15 @@ impl WorkOutcome {
     /// Returns the outcome as a fragment of a sentence.
     pub fn describe(&self) -> String {
         match self {
-            Self::Passed { is_committed: true } => "Passed the checks, committed".to_owned(),
-            Self::Passed { is_committed: false } => "Passed the checks".to_owned(),
+            Self::Passed { is_committed, approved } => {
+                let committed = if *is_committed { ", committed" } else { "" };
+                let reviewed = match approved {
+                    None => "",
+                    Some(true) => ", approved in review",
+                    Some(false) => ", a review asked for changes",
+                };
+                format!("Passed the checks{committed}{reviewed}")
+            }
             Self::Failed { at } => format!("Failed at {at}"),
             Self::RolledBack { at, .. } => format!("Failed at {at}, rolled back"),
             Self::Abandoned { at, branch: None } => format!("Abandoned, failed at {at}"),

@@ -128,11 +128,19 @@ pub struct Feedback {
     pub text: String,
     /// How it is added to the prompt.
     pub action: FailAction,
+    /// Whether it reports something other than a failure.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_note: bool,
 }
 
 impl Feedback {
-    /// Returns feedback that is appended to the base text.
+    /// Returns feedback about a failure that is appended to the base text.
     pub fn from_text(text: impl Into<String>) -> Self {
-        Self { text: text.into(), action: FailAction::Append }
+        Self { text: text.into(), action: FailAction::Append, is_note: false }
+    }
+
+    /// Returns feedback about something other than a failure.
+    pub fn from_note(text: impl Into<String>) -> Self {
+        Self { is_note: true, ..Self::from_text(text) }
     }
 }

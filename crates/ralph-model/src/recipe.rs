@@ -17,7 +17,7 @@ use crate::amendment::AmendmentPolicy;
 use crate::budget::Budget;
 use crate::context::ContextPlan;
 use crate::failure::{RateLimitAction, RateLimitPolicy, Retries};
-use crate::gate::{Gate, GateCheck, ValidationStrategy};
+use crate::gate::{Gate, GateCheck, Severity, ValidationStrategy};
 use crate::glob::Pattern;
 use crate::guard_policy::GuardPolicy;
 use crate::ids::{Role, TaskId};
@@ -77,6 +77,10 @@ pub struct Recipe {
     /// protected. Other changes are reverted.
     #[serde(default)]
     pub scope: Vec<Pattern>,
+    /// Paths that were uncommitted before the run began, where the agent commits; the first
+    /// ones of many.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub uncommitted_before: Vec<String>,
     /// How the guard treats its findings, from the settings.
     #[serde(default)]
     pub guard: GuardPolicy,
@@ -124,7 +128,8 @@ impl Recipe {
     pub fn protected_names(&self) -> Vec<String> {
         let own = self.protect.iter().filter(|it| !self.locked.contains(it));
         let own = own.map(|it| it.as_str().trim_start_matches('/').to_owned());
-        self.gate_scripts.iter().cloned().chain(own).collect()
+        let is_new = |name: &String| !self.gate_scripts.contains(name);
+        self.gate_scripts.iter().cloned().chain(own.filter(is_new)).collect()
     }
 
     /// Returns the simplest recipe for some work: no gates, no commits, ten iterations,
@@ -152,6 +157,7 @@ impl Recipe {
             locked: Vec::new(),
             gate_scripts: Vec::new(),
             secrets_allowed: Vec::new(),
+            uncommitted_before: Vec::new(),
             scope: Vec::new(),
             guard: GuardPolicy::default(),
             draft: None,
@@ -271,7 +277,15 @@ impl Recipe {
 
     /// Returns the gate commands.
     pub fn gate_commands(&self) -> Vec<String> {
-        let gates = self.gates.iter();
+        Self::list_commands(self.gates.iter())
+    }
+
+    /// Returns the commands of the gates that must pass.
+    pub fn hard_gate_commands(&self) -> Vec<String> {
+        Self::list_commands(self.gates.iter().filter(|gate| gate.severity == Severity::Hard))
+    }
+
+    fn list_commands<'a>(gates: impl Iterator<Item = &'a Gate>) -> Vec<String> {
         gates
             .filter_map(|gate| match &gate.check {
                 GateCheck::Command(command) => Some(command.clone()),

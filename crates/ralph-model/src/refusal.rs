@@ -36,7 +36,7 @@ pub enum RefusalKind {
 }
 
 impl RefusalKind {
-    const ALL: [Self; 5] = [
+    pub const ALL: [Self; 5] = [
         Self::ProtectedPaths,
         Self::Secrets,
         Self::GitTampering,

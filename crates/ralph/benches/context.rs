@@ -45,6 +45,7 @@ fn main() {
         vars: &vars,
         companions: &beside,
         gates: &["cargo test".to_owned()],
+        surroundings: "",
     };
     let parts = |budget| TaskParts {
         handoffs: &handoffs,

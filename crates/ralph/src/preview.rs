@@ -7,6 +7,7 @@
 use std::path::Path;
 
 use ralph_core::asking::materials::Materials;
+use ralph_core::asking::prompt::orientation::NAMED_COMMITS;
 use ralph_core::asking::request::{BuiltRequest, CallOrder, build_request, list_materials};
 use ralph_core::memory;
 use ralph_core::ports::{Moment, StopRequest, Vcs, VcsError};
@@ -15,6 +16,7 @@ use ralph_core::run_loop::fold::start_state;
 use ralph_core::run_loop::foresee::{Foreseen, ForeseenAct, apply_foreseen, foresee_next};
 use ralph_core::tasks::external_edits;
 use ralph_io::formats::TaskFile;
+use ralph_io::git::GitRepository;
 use ralph_io::store::prompts::TextPlaces;
 use ralph_io::store::{ProjectLayout, RunLock};
 use ralph_io::{clock, control};
@@ -43,6 +45,8 @@ pub(crate) struct RunPreview {
 pub(crate) struct PreviewInputs<'a> {
     texts: TextPlaces,
     vcs: Option<&'a mut dyn Vcs>,
+    /// Subjects of the last commits, where there is no `vcs`.
+    subjects: Vec<String>,
 }
 
 impl<'a> PreviewInputs<'a> {
@@ -58,7 +62,14 @@ impl<'a> PreviewInputs<'a> {
             skills: settings.skills_dir.clone().into(),
             prompts: settings.prompts_dir.clone().into(),
         };
-        Self { texts, vcs }
+        Self { texts, vcs, subjects: Vec::new() }
+    }
+
+    /// Reads the last commits, for a preview of a run that has no files yet.
+    pub(crate) fn with_commits(mut self, repository: Option<&GitRepository>) -> Self {
+        let read = |repository: &GitRepository| repository.list_last_subjects(NAMED_COMMITS);
+        self.subjects = repository.map(read).unwrap_or_default();
+        self
     }
 
     /// Returns what a run in this state does next.
@@ -83,8 +94,14 @@ impl<'a> PreviewInputs<'a> {
         order: &CallOrder,
     ) -> Result<BuiltRequest, CliError> {
         let state = &foreseen.state;
+        let needed = list_materials(state, &order.purpose);
+        let commits = match &mut self.vcs {
+            Some(vcs) => vcs.list_last_subjects(needed.commits),
+            None => self.subjects.iter().take(needed.commits).cloned().collect(),
+        };
         let materials = Materials::read_needed(
-            list_materials(state, &order.purpose),
+            needed,
+            commits,
             |text| self.texts.read_text(text),
             |range| match &mut self.vcs {
                 Some(vcs) => vcs.diff_trees(&range.from, &range.to, range.chars),

@@ -20,9 +20,10 @@ use ralph_io::store::layout::PROJECT_DIRECTORY;
 use ralph_io::store::{LockError, ProjectLayout, RunLock, files, runs};
 use ralph_model::ids::{RunId, TaskId};
 use ralph_model::outcome::{ExitStatus, Outcome};
-use ralph_model::recipe::Recipe;
+use ralph_model::recipe::{CommitOwner, Recipe};
 use ralph_model::run::RunState;
 use ralph_model::units::Millis;
+use ralph_model::worktree::UNCOMMITTED_FILES;
 use ralph_ui::session::SessionLog;
 use ralph_ui::style::Style;
 use ralph_ui::time::WallClock;
@@ -309,6 +310,24 @@ impl RunContext {
         ))
         .with_hint("commit them, or pass --include-dirty to make them part of the first commit")
         .with_hint("or pass --set-aside to keep them out of the way and get them back at the end"))
+    }
+
+    /// Returns the paths that are uncommitted before a run whose agent has to commit everything.
+    pub(crate) fn list_uncommitted(
+        &self,
+        recipe: &Recipe,
+        dirty: DirtyPlan,
+    ) -> Result<Vec<String>, CliError> {
+        let repository = match (&self.repository, dirty) {
+            (_, DirtyPlan::SetAside) | (None, _) => return Ok(Vec::new()),
+            (Some(repository), _) => repository,
+        };
+        if recipe.ownership().commits != CommitOwner::Agent || recipe.task_work().is_some() {
+            return Ok(Vec::new());
+        }
+        let paths = repository.list_all_dirty().map_err(CliError::from_git_error)?;
+        let names = paths.iter().map(|dirty| dirty.path.display().to_string());
+        Ok(names.take(UNCOMMITTED_FILES).collect())
     }
 
     /// Stashes uncommitted changes if the user asked for it.

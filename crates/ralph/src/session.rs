@@ -190,7 +190,11 @@ impl<'a> OpenedRun<'a> {
         let plan = SubscriberSettings::from_settings(&project.env, loaded)?;
         let mut context = RunContext::open(common, project, loaded)?;
         let (origin, journal, recipe) = match request {
-            RunRequest::New(recipe) => (RunOrigin::New, None, *recipe),
+            RunRequest::New(mut recipe) => {
+                let dirty = invocation.options.dirty;
+                recipe.uncommitted_before = context.list_uncommitted(&recipe, dirty)?;
+                (RunOrigin::New, None, *recipe)
+            }
             RunRequest::Resume { run, change } => {
                 // The journal is opened before it is read: opening drops a torn last line.
                 let path = context.layout.run_dir(run).journal_path();

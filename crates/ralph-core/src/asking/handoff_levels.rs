@@ -115,8 +115,11 @@ mod tests {
         let at = || "make test".to_owned();
         check(true, None, "[T] Wrote it. 0 files.");
         check(false, None, "[T] Wrote it. Its author reports unfinished work. 0 files.");
-        let passed = WorkOutcome::Passed { is_committed: true };
-        check(true, Some(passed), "[T] Wrote it. Passed the checks, committed. 0 files.");
+        let passed = |approved| Some(WorkOutcome::Passed { is_committed: true, approved });
+        check(true, passed(None), "[T] Wrote it. Passed the checks, committed. 0 files.");
+        let rejected =
+            "[T] Wrote it. Passed the checks, committed, a review asked for changes. 0 files.";
+        check(true, passed(Some(false)), rejected);
         let failed = WorkOutcome::Failed { at: at() };
         check(true, Some(failed), "[T] Wrote it. Failed at make test. 0 files.");
         let back = WorkOutcome::RolledBack { at: at(), kept: None };

@@ -1,4 +1,5 @@
-//! What a request needs in addition to the state of the run: texts of the project, and a patch.
+//! What a request needs in addition to the state of the run: texts of the project, a patch, and
+//! the last commits.
 //!
 //! They are read again for each request, because users edit them during a run. Not here: which ones
 //! are needed, and what the request does with them.
@@ -23,6 +24,8 @@ pub struct PatchRange {
 pub struct NeededMaterials {
     pub texts: Vec<ProjectText>,
     pub patch: Option<PatchRange>,
+    /// How many of the last commits are named.
+    pub commits: usize,
 }
 
 /// What was read for a request.
@@ -30,12 +33,16 @@ pub struct NeededMaterials {
 pub struct Materials {
     texts: Vec<(ProjectText, Result<Option<String>, PromptError>)>,
     pub(super) patch: String,
+    /// Subjects of the last commits, newest first.
+    pub(super) commits: Vec<String>,
 }
 
 impl Materials {
-    /// Reads what is needed. A patch that is not required is left empty where git cannot make it.
+    /// Reads what is needed; `commits` are the subjects of the last ones. A patch that is not
+    /// required is left empty where git cannot make it.
     pub fn read_needed<E>(
         needed: NeededMaterials,
+        commits: Vec<String>,
         mut read_text: impl FnMut(&ProjectText) -> Result<Option<String>, PromptError>,
         read_patch: impl FnOnce(&PatchRange) -> Result<String, E>,
     ) -> Result<Self, E> {
@@ -48,7 +55,7 @@ impl Materials {
             let found = read_text(&text);
             (text, found)
         };
-        Ok(Self { texts: needed.texts.into_iter().map(read).collect(), patch })
+        Ok(Self { texts: needed.texts.into_iter().map(read).collect(), patch, commits })
     }
 
     /// Returns a text as it was read; nothing for one that was not needed.

@@ -2,15 +2,19 @@
 //!
 //! The base texts for work on tasks are in [`task`], cut to their budget by `budget_fit` and built
 //! from the state of a run by [`attempt`]. Templates are in [`role`] (work on tasks) and [`run`]
-//! (everything else), the rules for the task list in [`list_ownership`], the compaction prompt in
-//! [`compact`], and the prompt after an answer in the wrong form in `follow_up`. Not here:
-//! reading files, and the text of the feedback.
+//! (everything else). Sections of their own: failed attempts in `failure`, the rest of the list and
+//! the last commits in [`orientation`], a change in [`diff`], the rules for the task list in
+//! [`list_ownership`]. The compaction prompt is in [`compact`], and the prompt after an answer in
+//! the wrong form in `follow_up`. Not here: reading files, and the text of the feedback.
 
 pub mod attempt;
 mod budget_fit;
 pub mod compact;
+pub mod diff;
+mod failure;
 pub(crate) mod follow_up;
 pub mod list_ownership;
+pub mod orientation;
 pub mod role;
 pub mod run;
 pub mod task;
@@ -19,7 +23,9 @@ use ralph_model::context::{Calibration, SectionCost, SectionName};
 use ralph_model::gate::FailAction;
 use ralph_model::ids::IterationNumber;
 use ralph_model::judgement::Feedback;
-use ralph_model::recipe::{Completion, FinishNote, IterationCount, PromptPlan, Recipe};
+use ralph_model::recipe::{
+    Completion, FinishNote, IterationCount, PromptPlan, PromptSource, Recipe, Work,
+};
 use ralph_model::run::PromptSize;
 use ralph_model::text::Excerpt;
 
@@ -49,16 +55,8 @@ pub struct PromptParts<'a> {
 /// Each feedback is added according to its action: after, before, or instead of the base text.
 pub fn assemble_prompt(plan: &PromptPlan, parts: PromptParts<'_>) -> String {
     let feedback_with = |action| {
-        parts.feedback.iter().filter(move |feedback| feedback.action == action).map(|feedback| {
-            match parts.size {
-                PromptSize::Full => feedback.text.clone(),
-                PromptSize::Smallest => {
-                    let mut excerpt = Excerpt::with_ends(SMALLEST_FEEDBACK, SMALLEST_FEEDBACK);
-                    excerpt.feed_text(&feedback.text);
-                    excerpt.to_text()
-                }
-            }
-        })
+        let feedback = parts.feedback.iter().filter(move |feedback| feedback.action == action);
+        feedback.map(|feedback| cut_feedback(feedback, parts.size))
     };
     let mut pieces: Vec<String> = Vec::new();
     match plan.iteration_count {
@@ -71,34 +69,73 @@ pub fn assemble_prompt(plan: &PromptPlan, parts: PromptParts<'_>) -> String {
     if pieces.len() == before {
         pieces.push(parts.base.to_owned());
     }
-    pieces.extend(feedback_with(FailAction::Append));
+    let is_appended = |it: &&Feedback| it.action == FailAction::Append;
+    let appended = parts.feedback.iter().filter(is_appended);
+    let appended = format_feedback(appended, parts.size);
+    pieces.extend(Some(appended).filter(|text| !text.is_empty()));
     pieces.join(BETWEEN)
 }
 
-/// Returns the user's text followed by how to finish, unless it already names a completion tag.
-pub fn with_finish_note(recipe: &Recipe, text: String) -> String {
-    match (recipe.prompt.finish, recipe.completion) {
-        (FinishNote::Omitted, _) | (_, Completion::Gates) => return text,
-        (FinishNote::Added, Completion::Signal) => {}
+/// Splits feedback into what the prompt of an attempt shows after its task, and what is put
+/// around the whole prompt.
+pub(crate) fn split_feedback(feedback: &[Feedback]) -> (Vec<Feedback>, Vec<Feedback>) {
+    let is_replaced = feedback.iter().any(|it| it.action == FailAction::Replace);
+    let is_inside = |it: &Feedback| it.action == FailAction::Append && !is_replaced;
+    feedback.iter().cloned().partition(is_inside)
+}
+
+/// Returns feedback as sections: failures, then notes.
+fn format_feedback<'a>(feedback: impl Iterator<Item = &'a Feedback>, size: PromptSize) -> String {
+    let (notes, failures): (Vec<&Feedback>, Vec<&Feedback>) = feedback.partition(|it| it.is_note);
+    let sections = [("What failed", failures), ("Notes", notes)].map(|(title, feedback)| {
+        let texts: Vec<String> = feedback.iter().map(|it| cut_feedback(it, size)).collect();
+        role::format_section(title, &texts.join(BETWEEN))
+    });
+    let sections = sections.into_iter().filter(|section| !section.is_empty());
+    sections.collect::<Vec<_>>().join(BETWEEN)
+}
+
+fn cut_feedback(feedback: &Feedback, size: PromptSize) -> String {
+    match size {
+        PromptSize::Full => feedback.text.clone(),
+        PromptSize::Smallest => {
+            let mut excerpt = Excerpt::with_ends(SMALLEST_FEEDBACK, SMALLEST_FEEDBACK);
+            excerpt.feed_text(&feedback.text);
+            excerpt.to_text()
+        }
     }
-    if completion::has_completion_tag(&text) {
-        return text;
+}
+
+/// Returns the user's text followed by the checks, the protected paths and how to finish, unless
+/// the text already names a completion tag. A template says all of this itself.
+pub fn with_finish_note(recipe: &Recipe, text: String) -> String {
+    match &recipe.work {
+        Work::Prompt(PromptSource::Text(_) | PromptSource::File(_)) => {}
+        Work::Prompt(PromptSource::Template(_)) | Work::Tasks(_) => return text,
     }
     let commands = recipe.gate_commands();
-    let (checks, pass) = match commands.as_slice() {
-        [] => (String::new(), ""),
-        commands => {
-            let lines: Vec<String> = commands.iter().map(|it| format!("- `{it}`")).collect();
-            let checks =
-                format!("These checks run after you, and all must pass:\n{}\n\n", lines.join("\n"));
-            (checks, " and the checks pass")
-        }
+    let mut pieces = Vec::new();
+    if !commands.is_empty() {
+        let commands = task::format_commands(&commands);
+        pieces.push(format!("These checks run after you, and all must pass:\n{commands}"));
+    }
+    let protected = recipe.protected_names();
+    pieces.extend(Some(task::describe_protected_paths(&protected)).filter(|it| !it.is_empty()));
+    let is_known = match (recipe.prompt.finish, recipe.completion) {
+        (FinishNote::Omitted, _) | (_, Completion::Gates) => true,
+        (FinishNote::Added, Completion::Signal) => completion::has_completion_tag(&text),
     };
-    let signal = recipe.completion_tag();
-    format!(
-        "{}{BETWEEN}{checks}When everything is done{pass}, end your final answer with {signal}. Until then do not write it: you will be asked again.",
-        text.trim_end()
-    )
+    if !is_known {
+        let pass = if commands.is_empty() { "" } else { " and the checks pass" };
+        let signal = recipe.completion_tag();
+        pieces.push(format!(
+            "When everything is done{pass}, end your final answer with {signal}. Until then do not write it: you will be asked again."
+        ));
+    }
+    if pieces.is_empty() {
+        return text;
+    }
+    format!("{}{BETWEEN}{}", text.trim_end(), pieces.join(BETWEEN))
 }
 
 /// Adds the text that was appended to a prompt's base text (the feedback of the gates) to the
@@ -130,7 +167,7 @@ mod tests {
     fn check(count: IterationCount, feedback: &[(&str, FailAction)], expect: &str) {
         let feedback: Vec<Feedback> = feedback
             .iter()
-            .map(|(text, action)| Feedback { text: (*text).to_owned(), action: *action })
+            .map(|(text, action)| Feedback { action: *action, ..Feedback::from_text(*text) })
             .collect();
         let plan = PromptPlan {
             iteration_count: count,
@@ -154,14 +191,15 @@ mod tests {
         use FailAction::{Append, Prepend, Replace};
         use IterationCount::{Hidden, Shown};
         check(Hidden, &[], "base\n");
-        check(Hidden, &[("a", Append)], "base\n\n\na");
-        check(Hidden, &[("a", Append), ("b", Append)], "base\n\n\na\n\nb");
+        check(Hidden, &[("a", Append)], "base\n\n\n## What failed\na");
+        let both = "base\n\n\n## What failed\na\n\nb";
+        check(Hidden, &[("a", Append), ("b", Append)], both);
         check(Hidden, &[("p", Prepend)], "p\n\nbase\n");
         check(Hidden, &[("r", Replace)], "r");
         check(
             Hidden,
             &[("r", Replace), ("a", Append), ("p", Prepend), ("s", Replace)],
-            "p\n\nr\n\ns\n\na",
+            "p\n\nr\n\ns\n\n## What failed\na",
         );
         check(Shown, &[], "Iteration 3 of 10, 7 remaining.\n\nbase\n");
     }
@@ -185,14 +223,16 @@ mod tests {
         let expect = format!("Fix it.\n\n{checks}\n\n{pass} {end}");
         check_finish("Fix it.", &["make test"], &expect);
         for named in ["Say <PROMISE>x</PROMISE>.\n", "Put it into <response> tags."] {
-            check_finish(named, &["make test"], named);
+            check_finish(named, &[], named);
+            let expect = format!("{}\n\n{checks}", named.trim_end());
+            check_finish(named, &["make test"], &expect);
         }
     }
 
     #[test]
     fn the_smallest_prompt_keeps_the_base_whole() {
         let base = "b".repeat(2_000);
-        let feedback = [Feedback { text: "f".repeat(2_000), action: FailAction::Append }];
+        let feedback = [Feedback::from_text("f".repeat(2_000))];
         let plan = PromptPlan {
             iteration_count: IterationCount::Hidden,
             output_chars: 5000,
@@ -209,6 +249,7 @@ mod tests {
         };
         let prompt = assemble_prompt(&plan, parts);
         assert!(prompt.starts_with(&base));
-        assert_eq!(prompt.len(), 2_000 + 2 + 500 + "\n... [truncated]\n".len() + 500);
+        let heading = "\n\n## What failed\n".len();
+        assert_eq!(prompt.len(), 2_000 + heading + 500 + "\n... [truncated]\n".len() + 500);
     }
 }

@@ -69,8 +69,8 @@ pub fn build_request(
     let notes = collect_notes(state, &order.purpose);
     let bare = add_instructions(empty.clone(), materials)?;
     let reserved = bare.prompt.chars().count() + count_note_chars(&notes);
-    let mut writer = PromptWriter { state, order, materials, reserved, warnings: Vec::new() };
-    let (prompt, budget) = writer.write_prompt(moment)?;
+    let mut writer = PromptWriter::new(state, order, materials, reserved);
+    let (prompt, budget) = writer.write_prompt()?;
     let prompt = with_notes(prompt, &notes);
     let request = add_instructions(AgentRequest { prompt, ..empty }, materials)?;
     Ok(BuiltRequest { request, budget, warnings: writer.warnings })
@@ -283,22 +283,24 @@ fn find_wrong_answer<'a>(state: &'a RunState, purpose: &Purpose) -> Option<&'a W
     state.current.as_ref()?.call_state(purpose)?.wrong.as_ref()
 }
 
-/// Returns the trees before and after the work that an agent is asked to review: for a gate the work
-/// that has not landed yet, else that of the task that awaits review.
+/// Returns the trees before and after the work that an agent is asked to review or to describe: for a
+/// gate and a commit message the work that has not landed yet, else that of the task that awaits
+/// review.
 fn find_reviewed_range<'a>(
     state: &'a RunState,
     purpose: &Purpose,
 ) -> Option<(&'a TreeId, &'a TreeId)> {
     match purpose {
-        Purpose::Gate(_) => match (&state.base, state.current.as_ref()?.observed_tree()) {
-            (Some(Checkpoint::Git { tree: Some(base), .. }), Some(tree)) => Some((base, tree)),
-            (_, _) => None,
-        },
+        Purpose::Gate(_) | Purpose::Message => {
+            match (&state.base, state.current.as_ref()?.observed_tree()) {
+                (Some(Checkpoint::Git { tree: Some(base), .. }), Some(tree)) => Some((base, tree)),
+                (_, _) => None,
+            }
+        }
         Purpose::Work => {
             let ranges = &state.tasks.as_ref()?.review_ranges;
             ranges.get(&find_current_task(state)?.id).map(|(from, to)| (from, to))
         }
-        Purpose::Message => None,
     }
 }
 

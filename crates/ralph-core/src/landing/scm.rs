@@ -9,6 +9,21 @@ use crate::template;
 pub const MESSAGE_PROMPT: &str = "Provide a short imperative commit message for the changes. \
                                   Output only the message, no explanation.";
 
+/// Returns the question for a commit message: the required sentence, then the task and the list of
+/// changed files.
+pub(crate) fn write_message_prompt(title: Option<&str>, change: &str) -> String {
+    let mut text = format!(
+        "{MESSAGE_PROMPT}\n\nPut it into <response>...</response>. Do not edit files, do not commit, and run no checks."
+    );
+    if let Some(title) = title {
+        text.push_str(&format!("\n\nThe task was: {}", title.trim()));
+    }
+    if !change.is_empty() {
+        text.push_str(&format!("\n\nThe changed files:\n{change}"));
+    }
+    text
+}
+
 /// A longer line is not a subject line.
 const LONGEST_MESSAGE: usize = 200;
 
@@ -167,6 +182,20 @@ mod tests {
         ] {
             assert_eq!(parse_commit_message(answer).as_deref(), expect, "{answer:?}");
         }
+    }
+
+    #[test]
+    fn the_question_for_a_message_names_the_change() {
+        expect_test::expect![[r"
+            Provide a short imperative commit message for the changes. Output only the message, no explanation.
+
+            Put it into <response>...</response>. Do not edit files, do not commit, and run no checks.
+
+            The task was: Login
+
+            The changed files:
+            a.rs | +1 -0"]]
+        .assert_eq(&write_message_prompt(Some("Login"), "a.rs | +1 -0"));
     }
 
     #[test]

@@ -35,8 +35,11 @@ pub fn summarize_handoff(handoff: &Handoff) -> String {
     format!("[{}]{summary_text}{outcome}{unfinished} {files} file{plural}.", done.task_id)
 }
 
-/// Returns what later work needs to know: decisions, deviations, constraints, open bugs and
-/// unfinished work.
+/// How many recommendations are shown.
+const MOST_ADVICE: usize = 5;
+
+/// Returns what later work needs to know: decisions, deviations, constraints, open bugs,
+/// unfinished work and advice.
 pub fn list_decisions(handoff: &Handoff) -> String {
     let mut text = summarize_handoff(handoff);
     for (title, entries) in list_details(handoff).into_iter().filter(|(_, it)| !it.is_empty()) {
@@ -48,14 +51,17 @@ pub fn list_decisions(handoff: &Handoff) -> String {
     text
 }
 
-pub(crate) fn list_details(handoff: &Handoff) -> [(&'static str, Vec<String>); 5] {
+/// Returns the parts of a handoff under their titles. Constraints and bugs of work that was not
+/// accepted may be gone with it, so they are not listed.
+pub(crate) fn list_details(handoff: &Handoff) -> [(&'static str, Vec<String>); 6] {
     let entries = |entries: &mut dyn Iterator<Item = String>| -> Vec<String> {
         let entries = entries.map(|entry| text::join_to_line(&entry, ENTRY_CHARS));
         entries.filter(|entry| !entry.is_empty()).collect()
     };
     let deviations = handoff.deviations.iter();
-    let constraints = handoff.constraints_discovered.iter();
+    let constraints = handoff.constraints_discovered.iter().filter(|_| handoff.is_accepted());
     let unresolved = handoff.bugs_encountered.iter().filter(|bug| !bug.resolved);
+    let unresolved = unresolved.filter(|_| handoff.is_accepted());
     let unfinished = handoff.unfinished_business.iter();
     [
         ("Decisions", entries(&mut handoff.architectural_notes.iter().cloned())),
@@ -77,5 +83,6 @@ pub(crate) fn list_details(handoff: &Handoff) -> [(&'static str, Vec<String>); 5
             "Unfinished",
             entries(&mut unfinished.map(|it| format!("{} ({})", it.item, it.priority.name()))),
         ),
+        ("Advice", entries(&mut handoff.recommendations.iter().take(MOST_ADVICE).cloned())),
     ]
 }

@@ -57,8 +57,8 @@ pub(crate) fn record_coding_iteration(
     // The findings and fixes of work that is not accepted may be gone with it.
     if attempted == AttemptOutcome::Passed {
         record_findings(since, iteration, handoff);
+        record_open_issues(since, handoff);
     }
-    record_open_issues(since, handoff, attempted);
     since.handoffs.push(PendingHandoff {
         iteration,
         line: text::shorten_to_line(&summarize_handoff(handoff), LINE_CHARS),
@@ -103,9 +103,9 @@ fn record_findings(since: &mut SinceCompaction, iteration: IterationNumber, hand
 }
 
 /// Records what an iteration left open: bugs that are not fixed, and urgent unfinished work.
-fn record_open_issues(since: &mut SinceCompaction, handoff: &Handoff, attempted: AttemptOutcome) {
+fn record_open_issues(since: &mut SinceCompaction, handoff: &Handoff) {
     let done = &handoff.task_completed;
-    if attempted == AttemptOutcome::Passed && done.fully_complete {
+    if done.fully_complete {
         // What is still unfinished is in this handoff again and added below.
         since.open.retain(|open| open.business_of.as_ref() != Some(&done.task_id));
     }

@@ -29,7 +29,7 @@ pub fn judge_iteration(state: &RunState, current: &Iteration) -> Option<Judgemen
     if !current.removed.is_empty() {
         // The ref that keeps the file is for the user only.
         let names = current.removed.iter().map(|text| text.split(" (kept").next().unwrap_or(text));
-        judgement.feedback.push(Feedback::from_text(format!(
+        judgement.feedback.push(Feedback::from_note(format!(
             "The previous iteration created files that agents may not create in this project, \
              because other programs run or load them by themselves. They were removed; do not \
              create them again, and say so if the task cannot be done without them:\n- {}",
@@ -120,12 +120,14 @@ fn judge_failed_checks(state: &RunState, current: &Iteration) -> Option<Judgemen
     ))
 }
 
-/// Returns the feedback of a failed gate. Marks gates that failed before the run began.
+/// Returns the feedback of a failed gate. Marks gates that failed before the run began, unless
+/// the prompt of a task says so already.
 fn build_gate_feedback(state: &RunState, result: &GateResult) -> Feedback {
     let gate = state.recipe.gates.iter().find(|gate| gate.name == result.gate);
     let mut text = gate::format_failure(gate.and_then(|gate| gate.hint.as_deref()), result);
-    if state.is_broken_at_start(&result.gate) {
+    if state.tasks.is_none() && state.is_broken_at_start(&result.gate) {
         text.push_str("\nThis gate was broken before the run began. It must pass anyway.");
     }
-    Feedback { text, action: gate.map_or(FailAction::Append, |gate| gate.fail_action) }
+    let action = gate.map_or(FailAction::Append, |gate| gate.fail_action);
+    Feedback { action, ..Feedback::from_text(text) }
 }

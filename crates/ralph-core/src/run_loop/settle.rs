@@ -32,7 +32,7 @@ impl Settled {
     pub(crate) fn work_outcome(&self, current: &Iteration) -> WorkOutcome {
         let Some(failed) = &self.attempt else {
             let is_committed = current.landed().iter().any(|it| it.commit().is_some());
-            return WorkOutcome::Passed { is_committed };
+            return WorkOutcome::Passed { is_committed, approved: None };
         };
         let at = failed.attempt.gate.clone();
         let kept = current.landed().iter().find_map(|landed| match landed {

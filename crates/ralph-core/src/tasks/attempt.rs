@@ -1,5 +1,5 @@
 //! Failed attempts at a task: when they count as stuck, which escalation follows, and the record
-//! of them in the next prompt.
+//! of them in `.ralph/state.md`.
 //!
 //! Not here: whether an attempt failed, which `judge` decides.
 
@@ -80,8 +80,7 @@ pub struct AttemptRecord<'a> {
     pub at: Timestamp,
 }
 
-/// Returns the record of a task's attempts, which is part of the next prompt and of
-/// `.ralph/state.md`; nothing if none failed.
+/// Returns the record of a task's attempts for `.ralph/state.md`; nothing if none failed.
 pub fn format_record(record: AttemptRecord<'_>) -> Option<String> {
     let AttemptRecord { task, limit, log, at } = record;
     let last = log.recent.last()?;
@@ -138,7 +137,7 @@ fn quote_unless_plain(word: &str, quoted: impl Fn(&str) -> String) -> String {
 }
 
 /// Returns a Markdown fence that the text does not contain.
-fn build_fence(text: &str) -> String {
+pub(crate) fn build_fence(text: &str) -> String {
     let longest = text
         .lines()
         .map(|line| line.trim_start().bytes().take_while(|byte| *byte == b'`').count())
@@ -183,11 +182,16 @@ pub(crate) fn assess_escalation(
     if log.count_alike(attempt) < policy.after {
         return Escalation::None;
     }
-    if log.shifts < policy.strategy_shifts {
-        return Escalation::StrategyShift;
-    }
+    // The last shift shows the files as well, so that it happens within the default limit of
+    // attempts.
+    let is_last_shift = log.shifts + 1 >= policy.strategy_shifts;
     match log.expansion {
-        Expansion::NotYet if is_about_missing_reference(outputs) => Escalation::ContextExpansion,
+        Expansion::NotYet if is_last_shift && is_about_missing_reference(outputs) => {
+            Escalation::ContextExpansion
+        }
+        Expansion::NotYet | Expansion::Done if log.shifts < policy.strategy_shifts => {
+            Escalation::StrategyShift
+        }
         Expansion::NotYet | Expansion::Done => Escalation::HardStop,
     }
 }

@@ -419,7 +419,9 @@ impl ListReader<'_> {
         let known = choices.iter().find(|(name, _)| *name == word).map(|(_, value)| *value);
         if known.is_none() {
             let value = fields.find_range(field).unwrap_or_default();
-            let names = || choices.iter().map(|(name, _)| *name);
+            // A planned list has `null` for the review status "none".
+            let to_json = |name| if name == "none" { "null" } else { name };
+            let names = || choices.iter().map(|(name, _)| to_json(*name));
             let remedy = match find_nearest(&word, names()) {
                 Some(name) => format!("did you mean `{name}`?"),
                 None => format!("it is one of {}", names().collect::<Vec<_>>().join(", ")),

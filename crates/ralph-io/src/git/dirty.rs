@@ -48,6 +48,13 @@ impl GitRepository {
     /// Returns every uncommitted path except ralph's runtime files, the files of the run itself,
     /// and paths inside submodules.
     pub fn list_dirty(&self) -> Result<Vec<DirtyPath>, VcsError> {
+        let mut dirty = self.list_all_dirty()?;
+        dirty.retain(|it| !self.owns(it.path.as_os_str().as_bytes()));
+        Ok(dirty)
+    }
+
+    /// Like [`GitRepository::list_dirty`], with the files of the run itself.
+    pub fn list_all_dirty(&self) -> Result<Vec<DirtyPath>, VcsError> {
         let stamp = self.read_head_stamp();
         let call = self
             .build_plumbing(&["status", "--porcelain=v2", "-z"])
@@ -62,9 +69,7 @@ impl GitRepository {
             Some(head) if output.is_empty() => Some(self.build_clean_note(&head.tree)),
             Some(_) | None => None,
         };
-        let mut dirty: Vec<DirtyPath> = entries().filter_map(parse_entry).collect();
-        dirty.retain(|it| !self.owns(it.path.as_os_str().as_bytes()));
-        Ok(dirty)
+        Ok(entries().filter_map(parse_entry).collect())
     }
 
     /// Returns whether HEAD is detached, so that commits would be on no branch.

@@ -29,6 +29,9 @@ use crate::store::layout::{GIT_SCRATCH, create_private_directories};
 /// checkpoints rely on git's own grace period of two weeks.
 const MOST_CHECKPOINTS: u32 = 100;
 
+/// How many subjects of commits are kept in memory.
+const KEPT_SUBJECTS: usize = 20;
+
 /// The repository of a run.
 #[derive(Debug)]
 pub struct GitVcs {
@@ -53,6 +56,8 @@ pub struct GitVcs {
     pub(super) is_unreported_read: bool,
     /// The user's refs and their objects, if agents can write the repository.
     pub(super) kept_refs: Option<KeptRefs>,
+    /// The last commit whose subject is known, with the subjects up to it, newest first.
+    pub(super) subjects: Option<(String, Vec<String>)>,
 }
 
 impl GitVcs {
@@ -77,6 +82,7 @@ impl GitVcs {
             hooks: None,
             is_unreported_read: false,
             kept_refs: None,
+            subjects: None,
         }
     }
 
@@ -87,6 +93,20 @@ impl GitVcs {
         let done = action(self);
         self.repository.commands = usual;
         done
+    }
+
+    /// Adds the subject of a commit that ralph made, so that git need not read it again.
+    pub(super) fn record_subject(&mut self, order: &CommitOrder, made: &CommitId) {
+        let parent = order.expected_head.as_ref().and_then(|it| it.head.as_ref());
+        self.subjects = match (self.subjects.take(), parent) {
+            (Some((known, mut subjects)), Some(parent)) if known == parent.0 => {
+                let subject = order.message.lines().next().unwrap_or_default();
+                subjects.insert(0, subject.to_owned());
+                subjects.truncate(KEPT_SUBJECTS);
+                Some((made.0.clone(), subjects))
+            }
+            (_, _) => None,
+        };
     }
 
     /// Returns the repository.
@@ -334,7 +354,11 @@ impl Vcs for GitVcs {
         // The user's own commands may change any ref.
         self.forget_refs();
         if is_git(&order.command) {
-            self.commit_with_git(order)
+            let result = self.commit_with_git(order)?;
+            if let CommitResult::Made(commit) = &result {
+                self.record_subject(order, commit);
+            }
+            Ok(result)
         } else {
             let project = &self.repository.project;
             commit_with_other_scm(&self.repository.commands, project, order)
@@ -409,6 +433,19 @@ impl Vcs for GitVcs {
             self.shadow.survey_tree(&self.repository).map_err(|_| error)?;
             self.repository.build_patch(from, to, chars)
         })
+    }
+
+    fn list_last_subjects(&mut self, count: usize) -> Vec<String> {
+        if count == 0 {
+            return Vec::new();
+        }
+        let head = self.repository.head().ok().and_then(|head| head.commit);
+        let subjects = match (&self.subjects, &head) {
+            (Some((known, subjects)), Some(head)) if known == head => subjects.clone(),
+            (_, _) => self.repository.list_last_subjects(count),
+        };
+        self.subjects = head.map(|head| (head, subjects.clone()));
+        subjects.into_iter().take(count).collect()
     }
 
     fn run_scm(&mut self, command: &str, args: &[String]) -> Result<ScmResult, VcsError> {

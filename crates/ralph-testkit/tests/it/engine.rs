@@ -58,8 +58,8 @@ fn a_claim_counts_only_when_the_gates_pass() {
     assert_eq!(
         world.prompts.iter().map(|(_, prompt)| prompt.as_str()).collect::<Vec<_>>(),
         [
-            "base",
-            "base\n\nGuardrail \"tested\" failed with exit code 1.\nOutput file: .ralph/guardrail_1_tested.log\nOutput (truncated):\nno tested",
+            "base\n\nThese checks run after you, and all must pass:\n- `built`\n- `tested`",
+            "base\n\nThese checks run after you, and all must pass:\n- `built`\n- `tested`\n\n## What failed\nGuardrail \"tested\" failed with exit code 1.\nOutput file: .ralph/guardrail_1_tested.log\nOutput (truncated):\nno tested",
         ]
     );
 }

@@ -88,7 +88,7 @@ fn uncommitted_changes_are_reported_and_keep_the_work_open() {
         _ => commit(request, world, "whole"),
     });
     assert_eq!(world.run_to_end(&recipe(PlanPart::Follows)).expect("it runs"), Outcome::Complete);
-    let feedback = "\n\nThe previous iteration did not hand in its work correctly:\nThere are uncommitted changes in the work tree. Commit everything that belongs to the work, and leave nothing behind:\n  tree";
+    let feedback = "\n\n## What failed\nThe previous iteration did not hand in its work correctly:\nThere are uncommitted changes in the work tree. Commit everything that belongs to the work, and leave nothing behind:\n  tree";
     let base = |at: u32| format!("build {at}: <promise>COMPLETE</promise> ${{TYPO}}");
     let expect = [base(1), format!("{}{feedback}", base(2)), format!("{}{feedback}", base(3))];
     assert_eq!(prompts(&world), expect);

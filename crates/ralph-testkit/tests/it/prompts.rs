@@ -77,7 +77,7 @@ fn a_gate_that_asks_how_good_the_work_is_has_a_template_too() {
     let judged = prompt(&world, 1);
     let start = "Judge a.\n\n## Look out for\nCosts ${TASK}.\n\n## The change\n`git diff start start a` shows";
     assert!(judged.starts_with(start), "{judged}");
-    assert!(judged.contains("\n    +start a\n\n## Current task\nID: a\n"), "{judged}");
+    assert!(judged.contains("\n+start a\n```\n\n## Current task\nID: a\n"), "{judged}");
 }
 
 /// Marks its task as done, as an agent that owns the list does.

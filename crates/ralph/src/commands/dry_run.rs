@@ -38,14 +38,16 @@ pub(crate) fn print_start(
 ) -> Result<ExitStatus, CliError> {
     let list = read_list(project, &recipe)?;
     let until = describe_completion(&recipe, list.as_ref());
-    let layout = project.find_layout(loaded)?;
+    let repository = project.find_repository(&Watch::new_detached())?;
+    let layout = project.find_layout_in(loaded, repository.as_ref())?;
     let state = preview::build_first_state(project, &layout, recipe, list)?;
     let calls = CallPreview::for_run(project, loaded, &layout, &state)?;
     let mut text = String::from("Dry run: no agent is started and nothing is changed.\n");
     for path in &loaded.files {
         text.push_str(&format!("\nSettings from {}\n", path.display()));
     }
-    let preview = PreviewInputs::for_project(project, loaded, None).preview_next(state)?;
+    let inputs = PreviewInputs::for_project(project, loaded, None);
+    let preview = inputs.with_commits(repository.as_ref()).preview_next(state)?;
     let recipe = &preview.foreseen.state.recipe;
     text.push_str(&format!("\nUp to {} iterations, until {until}.\n", recipe.limits.iterations));
     text.push_str(&describe_next(&preview, &calls, incomplete));

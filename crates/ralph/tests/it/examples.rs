@@ -96,7 +96,8 @@ fn guardrail_failures_reach_the_prompt() {
     assert_clean(&sealed);
     let pushed = sealed.run_git(&["rev-parse", "@{upstream}"]);
     assert_eq!(pushed, sealed.run_git(&["rev-parse", "HEAD"]));
-    let task = sealed.read_file("PROMPT.md");
+    let checks = "These checks run after you, and all must pass:\n- `sh -n convert.sh`\n- `sh tests.sh`\n- `! grep -nE '.{73}' convert.sh`\n\nProtected (an attempt that changes one of these fails): `tests.sh`, `PROMPT.md`, and the settings of ralph.";
+    let task = format!("{}\n\n{checks}", sealed.read_file("PROMPT.md").trim_end());
     let prompts = sealed.prompts();
     let [first, replaced, prepended, appended, _, last, _] = &prompts[..] else {
         panic!("{prompts:#?}");
@@ -105,7 +106,8 @@ fn guardrail_failures_reach_the_prompt() {
     assert!(!replaced.contains("# Convert temperatures"), "{replaced}");
     assert!(replaced.contains("\nHint: Fix the syntax and nothing else."), "{replaced}");
     assert!(prepended.ends_with(&format!("... [truncated]\n\n{task}")), "{prepended}");
-    let start = format!("Iteration 4 of 8, 4 remaining.\n\n{task}\n\nGuardrail \"! grep");
+    let start =
+        format!("Iteration 4 of 8, 4 remaining.\n\n{task}\n\n## What failed\nGuardrail \"! grep");
     assert!(appended.starts_with(&start), "{appended}");
     assert_eq!(last, &format!("Iteration 5 of 8, 3 remaining.\n\n{task}"));
 }
@@ -216,9 +218,8 @@ fn gated_tasks_escalate_and_are_judged() {
     assert_statuses(&sealed, &[("count", "done"), ("longest", "done")]);
     assert_clean(&sealed);
     let prompts = sealed.prompts();
-    let shifted: Vec<usize> = (0..prompts.len())
-        .filter(|at| prompts[*at].contains("## Another approach is required"))
-        .collect();
+    let shifted: Vec<usize> =
+        (0..prompts.len()).filter(|at| prompts[*at].contains("## The same failure ")).collect();
     assert_eq!(shifted, [3]);
     let reported = "count.sh: empty input gives nothing, not 0.";
     assert!(prompts.iter().any(|prompt| prompt.contains(reported)));

@@ -174,7 +174,8 @@ fn prompt_without_a_tag_explains_how_to_finish() {
     assert!(sealed.prompts()[0].starts_with(note), "{:?}", sealed.prompts());
     let own = "Fix it, then answer <promise>DONE</promise>.";
     sealed.run_ralph(&["run", "-p", own]).expect_code(0);
-    assert_eq!(sealed.prompts().last().map(String::as_str), Some(own), "it stays as it is");
+    let expect = format!("{own}\n\nThese checks run after you, and all must pass:\n- `true`");
+    assert_eq!(sealed.prompts().last(), Some(&expect), "only the checks are added");
 }
 
 #[test]

@@ -350,7 +350,7 @@ fn a_dry_run_shows_prompt_and_gate() {
     let before = sealed.run_git(&["status", "--porcelain"]);
     let end = plan(&sealed, &["--dry-run"]).expect_code(0);
     assert!(end.stdout.contains("Up to 3 iterations, until the gates pass."), "{}", end.stdout);
-    assert!(end.stdout.contains("| Read `ralph/prd.md` first, whole."), "{}", end.stdout);
+    assert!(end.stdout.contains("| Read `ralph/prd.md` first, completely."), "{}", end.stdout);
     assert!(
         end.stdout.contains("tasks validate --untouched --plan ralph/tasks.json"),
         "{}",

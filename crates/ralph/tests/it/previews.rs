@@ -217,7 +217,7 @@ fn a_task_that_awaits_review_is_shown_with_its_patch() {
     sealed.run_ralph(&["build", "1"]).expect_code(1);
     let shown = expect_same(&sealed, &["resume", "-m", "2"], 1);
     assert!(shown.contains("\nIteration 2 (review a) asks\n"), "{shown}");
-    assert!(shown.contains("|     +x"), "{shown}");
+    assert!(shown.contains("| +x"), "{shown}");
 }
 
 #[test]

@@ -4,18 +4,16 @@
 //! inputs that are not part of the state, and the text of the sections.
 
 use ralph_model::attempt::AttemptLog;
-use ralph_model::gate::GateStatus;
 use ralph_model::handoff::Handoff;
 use ralph_model::run::{PromptSize, RunState};
 use ralph_model::stuck::Escalation;
 use ralph_model::task::Task;
-use ralph_model::units::Timestamp;
 
+use super::failure;
 use super::list_ownership::ListOwnership;
 use super::role::{RenderedPrompt, RoleFrame, RolePrompt};
 use super::task::{self, TaskParts};
 use crate::asking::context::PromptRoom;
-use crate::tasks::attempt::{self, AttemptRecord};
 
 /// How many characters of the failing patch the agent is shown again.
 pub const FAILED_PATCH: usize = 4_000;
@@ -48,35 +46,29 @@ pub fn render_attempt_prompt(
     prompt: RolePrompt,
     frame: &RoleFrame<'_>,
     gathered: &GatheredInputs,
-    now: Timestamp,
 ) -> Option<RenderedPrompt> {
     let log = find_attempt_log(state, task);
     let recipe = &state.recipe;
     let keeping = ListOwnership::for_recipe(recipe, &frame.companions.tasks)?;
-    let limit = match (recipe.task_work(), &state.tasks) {
-        (Some(work), Some(board)) => work.attempt_limit(&board.list, &task.id),
-        (_, _) => 1,
-    };
-    let heading = AttemptLog { outputs: Vec::new(), ..log.clone() };
-    let record =
-        attempt::format_record(AttemptRecord { task: &task.id, limit, log: &heading, at: now });
-    let broken: Vec<String> = (state.baseline.iter())
-        .flat_map(|baseline| &baseline.results)
-        .filter(|result| result.status == GateStatus::Failed)
-        .map(|result| result.gate.clone())
-        .collect();
-    // A failed attempt's handoff is only shown to the next attempt at the same task.
-    let is_shown = |it: &&Handoff| it.is_accepted() || it.task_completed.task_id == task.id;
+    let record = failure::list_attempts(&log, recipe);
+    let (feedback, _) = super::split_feedback(&state.feedback);
+    let broken = list_broken_gates(state);
+    // Failed attempts are in the record of their own task, and concern no other task.
+    let is_shown = |it: &&Handoff| it.is_accepted();
     let handoffs: Vec<Handoff> = state.handoffs.iter().filter(is_shown).cloned().collect();
-    let last = handoffs.iter().rev().find(|it| it.task_completed.task_id == task.id);
+    let last = state.handoffs.iter().rev().find(|it| it.task_completed.task_id == task.id);
+    let failed = last.filter(|it| !it.is_accepted());
+    let record = record.map(|record| record + &failure::list_claims(failed));
     let protected = recipe.protected_names();
     let parts = TaskParts {
         task,
         protected: &protected,
         review_feedback: &task.review.feedback,
+        feedback: &feedback,
         record: record.as_deref(),
         outputs: &log.outputs,
         attempts: &log.recent,
+        alike: log.alike,
         escalation: log.escalation,
         patch: &gathered.patch,
         context: &gathered.files,
@@ -99,6 +91,17 @@ pub fn render_attempt_prompt(
             task::render_implement(&parts, frame)
         }
     })
+}
+
+/// Returns the hard gates that failed before the run began, with their failing tests. Work that
+/// passed since has fixed them.
+fn list_broken_gates(state: &RunState) -> Vec<(String, Vec<String>)> {
+    if state.totals.passed > 0 {
+        return Vec::new();
+    }
+    let results = state.baseline.iter().flat_map(|baseline| &baseline.results);
+    let failed = results.filter(|result| result.is_hard_failure());
+    failed.map(|result| (result.gate.clone(), result.failing.clone())).collect()
 }
 
 /// Returns the attempt log of a task.

@@ -32,7 +32,7 @@ const CUTTABLE: [(SectionName, &str); 4] = [
 pub(super) struct FailureText {
     /// ralph's own record of the attempts, which counts against the budget.
     pub(super) record: String,
-    /// The output of the checks, verbatim, and what belongs to it. Does not count.
+    /// What failed last, verbatim, and what to do about it. Does not count.
     pub(super) output: String,
 }
 
@@ -44,7 +44,7 @@ pub(super) fn render_within_budget(
     mut values: TemplateValues,
     failure: &FailureText,
 ) -> RenderedPrompt {
-    let texts = [&failure.record, &failure.output].map(String::as_str);
+    let texts = [&failure.output, &failure.record].map(String::as_str);
     values.insert("FAILURE", join_sections(texts.into_iter()));
     let base = render_role_prompt(prompt, frame, values.clone());
     let mut counted = values.clone();

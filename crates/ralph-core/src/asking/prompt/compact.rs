@@ -171,6 +171,7 @@ mod tests {
             vars: &vars,
             companions: &beside,
             gates: &[],
+            surroundings: "",
         };
         let rendered = render_compact_prompt(parts, &frame);
         assert_eq!(rendered.warnings, [] as [&str; 0]);

@@ -107,11 +107,11 @@ impl<'a> ListOwnership<'a> {
     pub(super) fn attempt_answer(&self) -> &'static str {
         match self.owner {
             ListOwner::Ralph => {
-                "## Your answer\nEnd with a handoff: what you did, where you deviated from the plan and why, bugs, decisions, constraints, tests added, and what is left. Be exact; the next iteration knows nothing but this."
+                "## Your answer\nEnd with a handoff: what you did, where you deviated from the task and why, bugs, decisions, constraints, and what is left. Be exact: the next agent knows nothing else."
             }
             // No schema is requested here: with one, the agent ends its turn too early.
             ListOwner::Agent => {
-                "## Your answer\nEnd with a short report: what you did, where you deviated from the plan and why, decisions, constraints, and what is left. Be exact; the next iteration reads it.\n\nOnly if you cannot continue without a person, end with this, filled in:\n\n```json\n{\"task_completed\": {\"summary\": \"…\", \"fully_complete\": false}, \"blocked\": {\"needs\": \"…\", \"why\": \"…\"}}\n```"
+                "## Your answer\nEnd with a short report: what you did, where you deviated from the task and why, decisions, constraints, and what is left. Be exact: the next agent reads it.\n\nOnly if you cannot continue without a person, end with this, filled in:\n\n```json\n{\"task_completed\": {\"summary\": \"…\", \"fully_complete\": false}, \"blocked\": {\"needs\": \"…\", \"why\": \"…\"}}\n```"
             }
         }
     }
@@ -228,13 +228,11 @@ impl<'a> ListOwnership<'a> {
         ));
         let subject = format!("`{}`", attempted.subject);
         rules.push(self.write_commit_rule(&subject, "everything, the list included"));
-        rules.push(match self.review {
-            ReviewPolicy::Skip => self.write_completion_rule(&names),
-            ReviewPolicy::Fresh { .. } => format!(
-                "Do not answer `<promise>{}</promise>`: the task still waits for its review.",
-                self.completion
-            ),
-        });
+        match self.review {
+            ReviewPolicy::Skip => rules.push(self.write_completion_rule(&names)),
+            // Only a review can complete the list. The tag is not named, so that no attempt uses it.
+            ReviewPolicy::Fresh { .. } => {}
+        }
         format_bullets("Task list and commits", &self.opening_line(), &rules)
     }
 

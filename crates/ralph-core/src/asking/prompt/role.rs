@@ -70,19 +70,18 @@ impl RolePrompt {
     }
 
     /// Returns the variables that are appended if a project's own template does not use them.
-    fn required_variables(self) -> [&'static str; 4] {
+    fn required_variables(self) -> &'static [&'static str] {
         match self {
-            Self::Implement | Self::Fix | Self::Review | Self::Quality => {
-                ["TASK", "FEEDBACK", "KEEPING", "ANSWER"]
-            }
-            Self::Compact => ["MEMORY", "HANDOFFS", "LIBRARIES", "ANSWER"],
+            Self::Implement | Self::Fix => &["TASK", "FAILURE", "FEEDBACK", "KEEPING", "ANSWER"],
+            Self::Review | Self::Quality => &["TASK", "HINT", "FEEDBACK", "KEEPING", "ANSWER"],
+            Self::Compact => &["MEMORY", "HANDOFFS", "LIBRARIES", "ANSWER"],
         }
     }
 }
 
 /// Every built-in variable, with its meaning. Those from `TASK` on are sections: they include
 /// their heading, and are empty if there is nothing to show.
-pub(crate) const VARIABLES: [(&str, &str); 25] = [
+pub(crate) const VARIABLES: [(&str, &str); 26] = [
     ("ROLE", "`implement`, `fix`, `review` or `compact`"),
     ("MODE", "the same as `ROLE`"),
     ("ITERATION", "the number of the iteration"),
@@ -92,14 +91,17 @@ pub(crate) const VARIABLES: [(&str, &str); 25] = [
     ("TASK_ID", "the id of the task"),
     ("TASK_TITLE", "its title"),
     ("TASK_FILE", "the task file, as seen from the project directory"),
-    ("TASK", "the task with its criteria; in `ralph run`, the prompt"),
+    ("TASK", "the task with its criteria and notes; in `ralph run`, the prompt"),
     ("FEEDBACK", "what the last review wants fixed"),
     (
         "FAILURE",
-        "earlier attempts and what they failed at; when stuck, the request for another approach",
+        "what failed last, and how earlier attempts ended; when stuck, the request to find the cause",
     ),
     ("BROKEN", "the gates that failed before any work began"),
-    ("HINT", "the `hint` of a gate that asks an agent"),
+    (
+        "HINT",
+        "what a review looks at first: changed files that define checks, and the `hint` of a gate",
+    ),
     ("MEMORY", "the memory compacted from older handoffs"),
     (
         "HANDOFFS",
@@ -107,11 +109,12 @@ pub(crate) const VARIABLES: [(&str, &str); 25] = [
     ),
     ("LIBRARIES", "the documentation that a compaction looks up for the next task"),
     ("SKILLS", "the skills that the task names"),
+    ("SURROUNDINGS", "the other tasks with their state, and the last five commits"),
     ("PRD", "the path of `prd.md`, which is read-only"),
     ("PROJECT_PROMPT", "the text of `prompt.md`"),
     ("PATTERNS", "the `## Codebase Patterns` of `progress.txt`"),
     ("DIFF", "the change that is reviewed, and how to see it in git"),
-    ("GATES", "the commands that are run after the agent"),
+    ("GATES", "the commands that are run after the agent, and the protected paths"),
     ("KEEPING", "who writes the task file and `progress.txt`, and who commits"),
     ("ANSWER", "how to answer"),
 ];
@@ -134,6 +137,8 @@ pub struct RoleFrame<'a> {
     pub companions: &'a CompanionFiles,
     /// The commands that are run after the agent, or were run before a review.
     pub gates: &'a [String],
+    /// The section about the other tasks and the last commits.
+    pub surroundings: &'a str,
 }
 
 /// Files next to the task file that are added to prompts.
@@ -211,8 +216,8 @@ pub(super) fn render_role_prompt(
     let template = frame.template.unwrap_or(prompt.template());
     let mut text = fill_role_template(template, &name, frame, &values, &mut warnings);
     for lost in prompt.required_variables() {
-        let value = values.get(lost).map(String::as_str).unwrap_or_default();
-        if !value.is_empty() && !template::find_names(template).any(|name| name == lost) {
+        let value = values.get(*lost).map(String::as_str).unwrap_or_default();
+        if !value.is_empty() && !template::find_names(template).any(|name| name == *lost) {
             text = format!("{}\n\n{value}", text.trim_end());
         }
     }
@@ -249,6 +254,7 @@ pub(super) fn add_common_values(
         values.insert(name, frame.limit.to_string());
     }
     values.insert("TASK_FILE", frame.companions.tasks.clone());
+    values.insert("SURROUNDINGS", frame.surroundings.to_owned());
     values.insert("PRD", format_prd(frame.companions));
     values.insert("PATTERNS", format_patterns(frame.companions));
     let own = text::strip_comments(&frame.companions.prompt);

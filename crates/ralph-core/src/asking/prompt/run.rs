@@ -11,6 +11,7 @@ use ralph_model::recipe::{
     CommitPolicy, Completion, PromptSource, Recipe, RunPrompt, Template, TemplatePlace, Work,
 };
 
+use super::orientation::describe_surroundings;
 use super::role::{RenderedPrompt, format_section};
 use super::task;
 use crate::answers::completion;
@@ -18,7 +19,7 @@ use crate::nearest::find_nearest;
 use crate::template;
 
 /// Every built-in variable in the templates of whole runs, with its meaning.
-pub const RUN_VARIABLES: [(&str, &str); 13] = [
+pub const RUN_VARIABLES: [(&str, &str); 14] = [
     ("MODE", "`plan`, `build` or `prompt`"),
     ("ITERATION", "the number of the iteration"),
     ("MAX_ITERATIONS", "how many iterations the run may take"),
@@ -28,14 +29,15 @@ pub const RUN_VARIABLES: [(&str, &str); 13] = [
     ("PLAN_FILE", "the plan, as seen from the project directory"),
     ("SIGNAL", "the tag that says the work is complete"),
     ("COMMITTING", "who commits, and what"),
-    ("GATES", "the commands that are run after the agent, with a heading"),
+    ("GATES", "the commands that are run after the agent and the protected paths, with a heading"),
+    ("SURROUNDINGS", "the last five commits, with a heading"),
     ("PRD_FILE", "the requirements document; only where a task list is planned"),
     ("TASKS_FILE", "the task file; only where a task list is planned"),
     ("FOUND", "the check commands found in the project; only where a task list is planned"),
 ];
 
 /// The inputs that fill in a template of a whole run.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct RunFrame<'a> {
     pub template: &'a str,
     /// The template's name, for warnings.
@@ -48,6 +50,12 @@ pub struct RunFrame<'a> {
     pub values: &'a BTreeMap<String, String>,
     /// The commands that are run after the agent.
     pub gates: &'a [String],
+    /// Protected paths.
+    pub protected: Vec<String>,
+    /// Paths that were uncommitted before the run began.
+    pub uncommitted: &'a [String],
+    /// Subjects of the last commits.
+    pub commits: &'a [String],
     pub signal: CompletionSignal<'a>,
 }
 
@@ -78,6 +86,9 @@ impl<'a> RunFrame<'a> {
             vars: &recipe.prompt.vars,
             values: &source.values,
             gates,
+            protected: recipe.protected_names(),
+            uncommitted: &recipe.uncommitted_before,
+            commits: &[],
             signal,
         }
     }
@@ -129,8 +140,10 @@ fn collect_values(frame: &RunFrame<'_>) -> BTreeMap<String, String> {
     // A plan run without gates gets no section about checks.
     let gates = match (frame.role, frame.gates) {
         (Role::Plan, []) => String::new(),
-        (_, gates) => task::describe_gates(gates),
+        (Role::Plan, gates) => task::describe_gates(gates, &[]),
+        (_, gates) => task::describe_gates(gates, &frame.protected),
     };
+    let surroundings = describe_surroundings(None, None, frame.commits);
     let (iteration, limit) = (frame.iteration.to_string(), frame.limit.to_string());
     for (name, value) in [
         ("MODE", frame.role.name()),
@@ -139,8 +152,12 @@ fn collect_values(frame: &RunFrame<'_>) -> BTreeMap<String, String> {
         ("MAX_ITERATIONS", &limit),
         ("RALPH_MAX_ITERATIONS", &limit),
         ("GATES", &gates),
+        ("SURROUNDINGS", &surroundings),
     ] {
         values.insert(name.to_owned(), value.to_owned());
+    }
+    if let (Role::Build, Some(committing)) = (frame.role, values.get_mut("COMMITTING")) {
+        committing.push_str(&describe_uncommitted(frame.uncommitted));
     }
     match frame.signal {
         CompletionSignal::Append(signal) | CompletionSignal::Warn(signal) => {
@@ -149,6 +166,18 @@ fn collect_values(frame: &RunFrame<'_>) -> BTreeMap<String, String> {
         CompletionSignal::NotNeeded => {}
     }
     values
+}
+
+/// Names the files that were uncommitted before the run; empty if there are none.
+fn describe_uncommitted(paths: &[String]) -> String {
+    if paths.is_empty() {
+        return String::new();
+    }
+    let named: Vec<String> = paths.iter().map(|path| format!("`{path}`")).collect();
+    format!(
+        " Uncommitted before you began; take them into your first commit: {}.",
+        named.join(", ")
+    )
 }
 
 /// Returns whether a template names the completion signal of a recipe, once it is filled in.
@@ -217,6 +246,9 @@ mod tests {
             vars,
             values: vars,
             gates: &[],
+            protected: Vec::new(),
+            uncommitted: &[],
+            commits: &[],
             signal: CompletionSignal::NotNeeded,
         }
     }

@@ -4,16 +4,19 @@
 //! their contents come from.
 
 use std::fmt::Write as _;
-use std::path::Path;
 
 use ralph_model::attempt::{Attempt, FailedOutput};
 use ralph_model::handoff::{Handoff, WorkOutcome};
+use ralph_model::judgement::Feedback;
 use ralph_model::memory::Memory;
 use ralph_model::stuck::Escalation;
 use ralph_model::task::Task;
+use ralph_model::text;
 use ralph_model::worktree::TreeId;
 
-use super::budget_fit::{FailureText, render_within_budget};
+use super::budget_fit::render_within_budget;
+use super::diff;
+use super::failure::describe_failure;
 use super::list_ownership::{self, ListOwnership};
 use super::role::{
     RenderedPrompt, RoleFrame, RolePrompt, TemplateValues, format_section, render_role_prompt,
@@ -21,8 +24,8 @@ use super::role::{
 use crate::asking::context::PromptRoom;
 use crate::memory::handoff_summary::list_decisions;
 
-/// How many characters of a patch a reviewer is shown. The rest is in the work tree.
-pub const REVIEWED_PATCH: usize = 30_000;
+/// How many characters of a task's notes are shown.
+const NOTES_CHARS: usize = 2_000;
 
 /// The inputs of the prompt for an attempt at a task.
 #[derive(Debug, Clone, Copy)]
@@ -30,13 +33,17 @@ pub struct TaskParts<'a> {
     pub task: &'a Task,
     /// What a review wants fixed; empty for a first implementation.
     pub review_feedback: &'a str,
-    /// The record of the failed attempts, without the output of their gates.
+    /// Feedback about the last attempt.
+    pub feedback: &'a [Feedback],
+    /// The failed attempts, one line each.
     pub record: Option<&'a str>,
     /// Output of the gates that failed in the last attempt.
     pub outputs: &'a [FailedOutput],
     /// Outcome of the last attempt's work, if known.
     pub last_outcome: Option<&'a WorkOutcome>,
     pub attempts: &'a [Attempt],
+    /// How many attempts in a row failed in the same way.
+    pub alike: u32,
     /// How far the prompt escalates beyond the task.
     pub escalation: Escalation,
     /// The patch of the work that keeps failing.
@@ -49,8 +56,8 @@ pub struct TaskParts<'a> {
     pub memory: Option<&'a Memory>,
     /// Skills that the task names, with their text.
     pub skills: &'a [(String, String)],
-    /// Gates that failed before the run began.
-    pub broken_before: &'a [String],
+    /// Gates that failed before the run began, with their failing tests.
+    pub broken_before: &'a [(String, Vec<String>)],
     /// Protected paths.
     pub protected: &'a [String],
     /// Who owns the list and who commits.
@@ -65,10 +72,12 @@ impl<'a> TaskParts<'a> {
         Self {
             task,
             review_feedback: "",
+            feedback: &[],
             record: None,
             outputs: &[],
             last_outcome: None,
             attempts: &[],
+            alike: 0,
             escalation: Escalation::None,
             patch: "",
             context: &[],
@@ -105,14 +114,15 @@ fn render_attempt(
     let feedback = match parts.review_feedback.trim() {
         "" => String::new(),
         feedback => format!(
-            "A reviewer found problems in this task. Fix all of the following:\n\n{feedback}"
+            "Review {} asked for changes. Fix all of the following:\n\n{feedback}",
+            parts.task.review.count
         ),
     };
     let mut values = build_task_values(parts.task);
     values.extend([
         ("FEEDBACK", format_section("What the review found", &feedback)),
         ("BROKEN", describe_broken_gates(parts.broken_before)),
-        ("GATES", describe_gates(frame.gates) + &describe_protected_paths(parts.protected)),
+        ("GATES", describe_gates(frame.gates, parts.protected)),
         ("KEEPING", keeping),
         ("ANSWER", parts.keeping.attempt_answer().to_owned()),
     ]);
@@ -127,60 +137,33 @@ fn build_task_values(task: &Task) -> TemplateValues {
     ])
 }
 
-fn describe_failure(parts: &TaskParts<'_>) -> FailureText {
-    let mut text = String::from("## Previous attempts\n");
-    match parts.record {
-        None => text.push_str("First attempt.\n"),
-        Some(record) => {
-            let _ = write!(
-                text,
-                "Attempts at this task have failed. Understand why before you change anything. {}\n\n{}\n",
-                locate_last_changes(parts.last_outcome),
-                record.trim_end()
-            );
-        }
-    }
-    text.truncate(text.trim_end().len());
-    let mut output = String::new();
-    write_escalation(&mut output, parts);
-    output.truncate(output.trim_end().len());
-    FailureText { record: text, output }
-}
-
-/// Describes where the changes of the last attempt are.
-fn locate_last_changes(outcome: Option<&WorkOutcome>) -> String {
-    match outcome {
-        Some(WorkOutcome::RolledBack { kept: Some(kept), .. }) => format!(
-            "The changes of the last attempt were rolled back: the work tree is as it was before it. They are kept on `{kept}`; `git diff HEAD {kept}` shows them, and `git checkout {kept} -- PATH` brings back a file that was good."
-        ),
-        Some(WorkOutcome::RolledBack { kept: None, .. }) => {
-            "The last attempt was rolled back: the work tree is as it was before it.".to_owned()
-        }
-        Some(WorkOutcome::Abandoned { branch: Some(branch), .. }) => {
-            format!("Their changes are on the branch `{branch}` and not in the work tree.")
-        }
-        Some(
-            WorkOutcome::Passed { .. }
-            | WorkOutcome::Failed { .. }
-            | WorkOutcome::Abandoned { branch: None, .. },
-        )
-        | None => {
-            "Their changes are still in the work tree, for you to keep or to undo.".to_owned()
-        }
-    }
-}
-
-fn describe_broken_gates(gates: &[String]) -> String {
+fn describe_broken_gates(gates: &[(String, Vec<String>)]) -> String {
     if gates.is_empty() {
         return String::new();
     }
-    format!(
-        "## Broken before\nThese checks failed before any work began. They must still pass before this task counts as done:\n{}",
-        format_commands(gates)
-    )
+    let mut text = String::from(
+        "## Broken before\nThese checks failed before any work began. Fixing them is part of this task. Failing before:",
+    );
+    for (gate, failing) in gates {
+        let _ = write!(text, "\n- `{}`", gate.trim());
+        let named: Vec<&str> = failing.iter().take(MOST_BROKEN).map(String::as_str).collect();
+        let more = match failing.len().saturating_sub(MOST_BROKEN) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        if !named.is_empty() {
+            let _ = write!(text, ": {}{more}", named.join(", "));
+        }
+    }
+    text
 }
 
-pub(super) fn describe_gates(gates: &[String]) -> String {
+/// Returns the section about the commands that are run after the agent, and the protected paths.
+pub(super) fn describe_gates(gates: &[String], protected: &[String]) -> String {
+    let protected = match describe_protected_paths(protected) {
+        text if text.is_empty() => text,
+        text => format!("\n{text}"),
+    };
     let text = if gates.is_empty() {
         "Run the project's own checks.".to_owned()
     } else {
@@ -189,13 +172,17 @@ pub(super) fn describe_gates(gates: &[String]) -> String {
             format_commands(gates)
         )
     };
-    format_section("Checks", &text)
+    format_section("Checks", &format!("{text}{protected}"))
 }
+
+/// How many failing tests of a check are named.
+const MOST_BROKEN: usize = 10;
 
 /// How many protected paths are listed; agents skip a longer list.
 const MOST_PROTECTED: usize = 20;
 
-fn describe_protected_paths(paths: &[String]) -> String {
+/// Returns a sentence that names the protected paths; empty if there are none.
+pub(super) fn describe_protected_paths(paths: &[String]) -> String {
     if paths.is_empty() {
         return String::new();
     }
@@ -206,12 +193,13 @@ fn describe_protected_paths(paths: &[String]) -> String {
         more => format!(" and {more} more"),
     };
     format!(
-        "\nProtected (an attempt that changes one of these fails): {}{more}, and the settings of ralph.",
+        "Protected (an attempt that changes one of these fails): {}{more}, and the settings of ralph.",
         named.join(", ")
     )
 }
 
-fn format_commands(commands: &[String]) -> String {
+/// Returns commands as a list.
+pub(super) fn format_commands(commands: &[String]) -> String {
     let lines = commands.iter().map(|command| format!("- `{}`", command.trim()));
     lines.collect::<Vec<_>>().join("\n")
 }
@@ -229,65 +217,12 @@ fn format_task(task: &Task) -> String {
     if !task.libraries.is_empty() {
         let _ = writeln!(text, "\nLibraries: {}", task.libraries.join(", "));
     }
+    if !task.notes.trim().is_empty() {
+        let notes = text::excerpt_text(task.notes.trim(), NOTES_CHARS);
+        let _ = writeln!(text, "\nNotes on this task:\n{notes}");
+    }
     text.truncate(text.trim_end().len());
     text
-}
-
-fn write_escalation(text: &mut String, parts: &TaskParts<'_>) {
-    match parts.escalation {
-        Escalation::None | Escalation::HardStop => return,
-        Escalation::StrategyShift | Escalation::ContextExpansion => {}
-    }
-    let count = parts.attempts.len();
-    let _ = write!(
-        text,
-        "## Another approach is required\nThe last attempts failed in the same way. What they tried does not work, and trying it again will not help. Take a fundamentally different approach.\n\nThe failure, word for word:\n"
-    );
-    for output in parts.outputs {
-        let _ = write!(text, "\n{}\n", indent_lines(&output.text));
-    }
-    if count > 0 {
-        text.push_str("\nDo NOT do any of this again:\n");
-        for attempt in parts.attempts {
-            let what = attempt.summary.trim();
-            let files = attempt.files.iter().take(8).cloned().collect::<Vec<_>>().join(", ");
-            let what = if what.is_empty() { "the same change" } else { what };
-            let _ = writeln!(
-                text,
-                "- {}{}",
-                what.lines().next().unwrap_or_default(),
-                if files.is_empty() { String::new() } else { format!(" (in {files})") }
-            );
-        }
-    }
-    if !parts.patch.is_empty() {
-        let _ = write!(text, "\nThe change that keeps failing:\n\n{}\n", indent_lines(parts.patch));
-    }
-    if parts.escalation == Escalation::ContextExpansion && !parts.context.is_empty() {
-        text.push_str("\nThe failure mentions something that is missing. These files may help:\n");
-        for (path, content) in parts.context {
-            let _ = write!(text, "\n### {path}\n{}\n", indent_lines(content));
-        }
-    }
-}
-
-fn indent_lines(text: &str) -> String {
-    text.trim_end().lines().map(|line| format!("    {line}")).collect::<Vec<_>>().join("\n")
-}
-
-/// Returns a patch without the changes to one file. Used for the task list: ralph writes it, so
-/// its changes are not part of the work.
-pub fn remove_file_from_patch(patch: &str, file: &Path) -> String {
-    let mut is_shown = true;
-    let lines = patch.split_inclusive('\n').filter(|line| {
-        // Content lines begin with a space or a sign, so only headers match.
-        if let Some(names) = line.strip_prefix("diff --git ") {
-            let name = names.trim_end().rsplit_once(" b/").map_or("", |(_, name)| name);
-            is_shown = name.is_empty() || !file.ends_with(name);
-        }
-        is_shown
-    });
-    lines.collect()
 }
 
 /// The inputs of the prompt for a review.
@@ -301,6 +236,8 @@ pub struct ReviewParts<'a> {
     pub patch: &'a str,
     /// The trees before and after the change, if git knows them.
     pub range: Option<(&'a TreeId, &'a TreeId)>,
+    /// Scripts that gates run.
+    pub gate_scripts: &'a [String],
     /// The handoff of the agent that did the work.
     pub handoff: Option<&'a Handoff>,
     /// What the last review wanted fixed.
@@ -319,6 +256,7 @@ impl<'a> ReviewParts<'a> {
             focus: ReviewFocus::Criteria,
             patch: "",
             range: None,
+            gate_scripts: &[],
             handoff: None,
             last_feedback: "",
             hint: None,
@@ -362,7 +300,7 @@ fn build_review_values(parts: &ReviewParts<'_>, frame: &RoleFrame<'_>) -> Templa
     let checks = match frame.gates {
         [] => String::new(),
         gates => format!(
-            "These were run on this work. Run them again if you are not sure:\n{}",
+            "These ran on this work, and all passed. Run them again if you are not sure:\n{}",
             format_commands(gates)
         ),
     };
@@ -376,7 +314,7 @@ fn build_review_values(parts: &ReviewParts<'_>, frame: &RoleFrame<'_>) -> Templa
         }
     };
     values.extend([
-        ("HINT", format_section("Look out for", parts.hint.unwrap_or_default())),
+        ("HINT", format_section("Look out for", &describe_hints(parts))),
         ("FEEDBACK", format_section("What the last review wanted", &feedback)),
         ("HANDOFFS", format_section("What the author says", &handoff.unwrap_or_default())),
         ("DIFF", describe_diff(parts)),
@@ -387,14 +325,30 @@ fn build_review_values(parts: &ReviewParts<'_>, frame: &RoleFrame<'_>) -> Templa
     values
 }
 
+/// Returns what a reviewer looks at first: changed files that define checks, and the gate's hint.
+fn describe_hints(parts: &ReviewParts<'_>) -> String {
+    let files = diff::find_check_files(parts.patch, parts.gate_scripts);
+    let mut text = String::new();
+    if !files.is_empty() {
+        let named: Vec<String> = files.iter().map(|file| format!("`{file}`")).collect();
+        let _ = write!(
+            text,
+            "This change touches files that define the checks: {}. Look at them first: a check that was weakened or switched off is a reason to ask for changes.\n\n",
+            named.join(", ")
+        );
+    }
+    text.push_str(parts.hint.unwrap_or_default());
+    text
+}
+
 fn describe_diff(parts: &ReviewParts<'_>) -> String {
     let range = parts.range.filter(|(from, to)| from != to).map(|(TreeId(from), TreeId(to))| {
         format!(
             "`git diff {from} {to}` shows the complete change, even if it is shortened here.\n\n"
         )
     });
-    let patch = indent_lines(parts.patch);
-    format_section("The change", &format!("{}{patch}", range.unwrap_or_default()))
+    let change = diff::format_change(parts.patch);
+    format_section("The change", &format!("{}{change}", range.unwrap_or_default()))
 }
 
 #[cfg(test)]

@@ -16,8 +16,9 @@ use crate::asking::materials::{NeededMaterials, PatchRange};
 use crate::asking::prompt::attempt::{
     CONTEXT_CHARS, FAILED_PATCH, find_attempt_log, needs_files, needs_patch,
 };
-use crate::asking::prompt::role::PROJECT_PROMPT;
-use crate::asking::prompt::task::REVIEWED_PATCH;
+use crate::asking::prompt::diff::READ_PATCH;
+use crate::asking::prompt::orientation::NAMED_COMMITS;
+use crate::asking::prompt::role::{PROJECT_PROMPT, RolePrompt};
 use crate::ports::ProjectText;
 use crate::tasks::attempt::find_named_paths;
 
@@ -31,11 +32,27 @@ pub fn list_materials(state: &RunState, purpose: &Purpose) -> NeededMaterials {
     if let (Some(file), Support::No) = (agent.system_prompt, agent.capabilities.system_prompt) {
         needed.texts.push(ProjectText::PromptFile(file));
     }
-    if find_wrong_answer(state, purpose).is_some() || *purpose == Purpose::Message {
+    if find_wrong_answer(state, purpose).is_some() {
+        return needed;
+    }
+    let range = find_reviewed_range(state, purpose);
+    let patch = range.map(|(from, to)| PatchRange {
+        from: from.clone(),
+        to: to.clone(),
+        chars: READ_PATCH,
+        is_required: *purpose != Purpose::Message,
+    });
+    if *purpose == Purpose::Message {
+        needed.patch = patch;
         return needed;
     }
     needed.texts.extend(list_base_texts(&state.recipe.work));
-    let Some(prompt) = select_role_prompt(state, purpose) else { return needed };
+    let prompt = select_role_prompt(state, purpose);
+    needed.commits = match (prompt, find_current_role(state)) {
+        (Some(RolePrompt::Compact), _) | (None, Some(Role::Prompt | Role::Plan)) => 0,
+        (_, _) => NAMED_COMMITS,
+    };
+    let Some(prompt) = prompt else { return needed };
     needed.texts.push(ProjectText::Template(prompt.name()));
     if let Some(work) = state.recipe.task_work() {
         let names = [PROJECT_PROMPT, PROGRESS, REQUIREMENTS_FILE];
@@ -49,13 +66,7 @@ pub fn list_materials(state: &RunState, purpose: &Purpose) -> NeededMaterials {
         add_attempt_materials(state, &mut needed);
         return needed;
     }
-    let range = find_reviewed_range(state, purpose);
-    needed.patch = range.map(|(from, to)| PatchRange {
-        from: from.clone(),
-        to: to.clone(),
-        chars: REVIEWED_PATCH,
-        is_required: true,
-    });
+    needed.patch = patch;
     needed
 }
 

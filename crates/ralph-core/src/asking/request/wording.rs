@@ -18,16 +18,16 @@ use super::{
 use crate::asking::materials::Materials;
 use crate::asking::prompt::attempt::{CONTEXT_FILES, GatheredInputs, render_attempt_prompt};
 use crate::asking::prompt::compact::{self, CompactParts, DocsLookup};
+use crate::asking::prompt::diff::{remove_file_from_patch, summarize_change};
 use crate::asking::prompt::follow_up::{WantedAnswer, render_follow_up};
 use crate::asking::prompt::list_ownership::ListOwnership;
+use crate::asking::prompt::orientation::describe_surroundings;
 use crate::asking::prompt::role::{CompanionFiles, RenderedPrompt, RoleFrame, RolePrompt};
 use crate::asking::prompt::run::{RunFrame, fill_run_template, find_run_template};
-use crate::asking::prompt::task::{
-    ReviewFocus, ReviewParts, remove_file_from_patch, render_review,
-};
+use crate::asking::prompt::task::{ReviewFocus, ReviewParts, render_review};
 use crate::asking::prompt::{self, PromptParts};
 use crate::landing::scm;
-use crate::ports::{Moment, ProjectText, PromptError};
+use crate::ports::{ProjectText, PromptError};
 use crate::tasks::skill;
 
 /// What happens to an unusable file next to the task file.
@@ -46,20 +46,35 @@ pub(super) struct PromptWriter<'a> {
     pub(super) materials: &'a Materials,
     /// Characters that are added to the prompt later.
     pub(super) reserved: usize,
+    /// The section about the other tasks and the last commits.
+    surroundings: String,
     pub(super) warnings: Vec<String>,
 }
 
 impl<'a> PromptWriter<'a> {
+    pub(super) fn new(
+        state: &'a RunState,
+        order: &'a CallOrder,
+        materials: &'a Materials,
+        reserved: usize,
+    ) -> Self {
+        let list = state.tasks.as_ref().map(|tasks| &tasks.list);
+        let current = find_current_task(state).map(|task| &task.id);
+        let surroundings = describe_surroundings(list, current, &materials.commits);
+        Self { state, order, materials, reserved, surroundings, warnings: Vec::new() }
+    }
+
     /// Returns the prompt with the feedback of the gates, without notes and instructions.
-    pub(super) fn write_prompt(&mut self, moment: Moment) -> Result<CountedPrompt, PromptError> {
+    pub(super) fn write_prompt(&mut self) -> Result<CountedPrompt, PromptError> {
         let (state, purpose) = (self.state, &self.order.purpose);
         let uncounted = |text: String| (text, Vec::new());
         if let Some(wrong) = find_wrong_answer(state, purpose) {
             let text = render_follow_up(&wrong.texts, &wrong.fault, self.find_wanted_answer());
             return Ok(uncounted(text));
         }
+        let mut feedback = state.feedback.clone();
         let (base, mut budget) = match (purpose, select_role_prompt(state, purpose)) {
-            (Purpose::Message, _) => return Ok(uncounted(scm::MESSAGE_PROMPT.to_owned())),
+            (Purpose::Message, _) => return Ok(uncounted(self.write_message_prompt())),
             (Purpose::Gate(_), prompt) => {
                 return self.write_gate_prompt(prompt.unwrap_or(RolePrompt::Review)).map(uncounted);
             }
@@ -74,7 +89,10 @@ impl<'a> PromptWriter<'a> {
             (Purpose::Work, Some(RolePrompt::Compact)) => {
                 return Ok(uncounted(self.write_compaction_prompt()));
             }
-            (Purpose::Work, Some(prompt)) => self.write_attempt_prompt(prompt, moment),
+            (Purpose::Work, Some(prompt)) => {
+                (_, feedback) = prompt::split_feedback(&state.feedback);
+                self.write_attempt_prompt(prompt)
+            }
             (Purpose::Work, None) => {
                 let text = self.write_base_text()?;
                 uncounted(prompt::with_finish_note(&state.recipe, text))
@@ -82,7 +100,7 @@ impl<'a> PromptWriter<'a> {
         };
         let parts = PromptParts {
             base: &base,
-            feedback: &state.feedback,
+            feedback: &feedback,
             iteration: IterationNumber(state.iterations),
             limit: state.last_iteration(),
             size: self.order.size,
@@ -130,11 +148,12 @@ impl<'a> PromptWriter<'a> {
         let (gates, signal) = (recipe.gate_commands(), recipe.completion_signal());
         let iteration = IterationNumber(self.state.iterations);
         let frame = RunFrame::new(recipe, template, &text, &signal, &gates);
-        let rendered = fill_run_template(&RunFrame { iteration, ..frame });
+        let commits = &self.materials.commits;
+        let rendered = fill_run_template(&RunFrame { iteration, commits, ..frame });
         Ok(self.take_text(rendered))
     }
 
-    fn write_attempt_prompt(&mut self, prompt: RolePrompt, moment: Moment) -> CountedPrompt {
+    fn write_attempt_prompt(&mut self, prompt: RolePrompt) -> CountedPrompt {
         let nothing = (String::new(), Vec::new());
         let Some(task) = find_current_task(self.state) else { return nothing };
         let (template, companions) = self.find_frame_texts(prompt);
@@ -149,11 +168,16 @@ impl<'a> PromptWriter<'a> {
         };
         let gates = self.state.recipe.gate_commands();
         let frame = self.build_frame(template.as_deref(), &companions, &gates);
-        let rendered =
-            render_attempt_prompt(self.state, task, prompt, &frame, &gathered, moment.now);
+        let rendered = render_attempt_prompt(self.state, task, prompt, &frame, &gathered);
         let Some(mut rendered) = rendered else { return nothing };
         let budget = std::mem::take(&mut rendered.budget);
         (self.take_text(rendered), budget)
+    }
+
+    /// Returns the question for a commit message, with what the change is about.
+    fn write_message_prompt(&self) -> String {
+        let title = find_current_task(self.state).map(|task| task.title.as_str());
+        scm::write_message_prompt(title, &summarize_change(&self.strip_list_files()))
     }
 
     /// Returns the prompt for a review gate on work that has not landed yet.
@@ -173,6 +197,7 @@ impl<'a> PromptWriter<'a> {
             focus,
             patch: &patch,
             range: find_reviewed_range(self.state, &self.order.purpose),
+            gate_scripts: &self.state.recipe.gate_scripts,
             hint: gate.and_then(|gate| gate.hint.as_deref()),
             ..ReviewParts::for_task(find_current_task(self.state))
         };
@@ -194,12 +219,13 @@ impl<'a> PromptWriter<'a> {
         let parts = ReviewParts {
             patch: &patch,
             range: find_reviewed_range(state, &self.order.purpose),
+            gate_scripts: &state.recipe.gate_scripts,
             handoff: state.handoffs.iter().rev().find(is_of_task),
             last_feedback: wanted.map(String::as_str).unwrap_or_default(),
             keeping: ListOwnership::for_recipe(&state.recipe, &companions.tasks),
             ..ReviewParts::for_task(task)
         };
-        let gates = state.recipe.gate_commands();
+        let gates = state.recipe.hard_gate_commands();
         let frame = self.build_frame(template.as_deref(), &companions, &gates);
         let rendered = render_review(&parts, &frame);
         self.take_text(rendered)
@@ -220,7 +246,7 @@ impl<'a> PromptWriter<'a> {
 
     /// Returns the values that fill in the template of a role.
     fn build_frame<'f>(
-        &self,
+        &'f self,
         template: Option<&'f str>,
         companions: &'f CompanionFiles,
         gates: &'f [String],
@@ -235,6 +261,7 @@ impl<'a> PromptWriter<'a> {
             vars: &self.state.recipe.prompt.vars,
             companions,
             gates,
+            surroundings: &self.surroundings,
         }
     }
 

@@ -70,8 +70,10 @@ impl Engine<'_> {
     fn read_materials(&mut self, purpose: &Purpose) -> Result<Materials, StepError> {
         let needed = list_materials(&self.state, purpose);
         let Ports { store, vcs, .. } = &mut self.ports;
+        let commits = vcs.list_last_subjects(needed.commits);
         let materials = Materials::read_needed(
             needed,
+            commits,
             |text| store.read_text(text),
             |range| vcs.diff_trees(&range.from, &range.to, range.chars),
         )?;

@@ -3,6 +3,7 @@
 //! Not here: when work is refused, which `choose` decides.
 
 use ralph_model::event::Event;
+use ralph_model::handoff::{FileAction, FileTouched};
 use ralph_model::refusal::{Refusal, RefusalKind};
 use ralph_model::worktree::{Checkpoint, Observation, describe_git_tampering};
 
@@ -58,8 +59,9 @@ impl Engine<'_> {
             let remedy = paths.iter().find(can_be_lifted).map(|path| {
                 format!("\nOnly the user can allow it: `\"protect\": [\"!{path}\"]` in the settings. If the task cannot be done otherwise, report that as a blocker.")
             });
+            let restored = list_restoring_commands(&paths, seen, self.state.base.as_ref());
             format!(
-                "These paths are protected and were changed. Restore them, and do the task without touching them:{changed}{}",
+                "These paths are protected and were changed. Restore them, and do the task without touching them:{restored}{}",
                 remedy.unwrap_or_default()
             )
         } else {
@@ -76,4 +78,27 @@ impl Engine<'_> {
             )
         })
     }
+}
+
+/// Returns the changed paths as a list, each with how to restore it where git knows it.
+fn list_restoring_commands(
+    paths: &[String],
+    seen: &Observation,
+    base: Option<&Checkpoint>,
+) -> String {
+    let head = match base {
+        Some(Checkpoint::Git { head: Some(head), .. }) => Some(head.short_id()),
+        Some(Checkpoint::Git { head: None, .. } | Checkpoint::None) | None => None,
+    };
+    let mut text = String::new();
+    for path in paths {
+        let is_new = |file: &FileTouched| file.path == *path && file.action == FileAction::Created;
+        let how = match head {
+            Some(_) if seen.files.iter().any(is_new) => " (delete it)".to_owned(),
+            Some(head) => format!(" (`git checkout {head} -- {path}`)"),
+            None => String::new(),
+        };
+        text.push_str(&format!("\n- {path}{how}"));
+    }
+    text
 }

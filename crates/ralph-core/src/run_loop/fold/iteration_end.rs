@@ -3,8 +3,9 @@
 //! Not here: the result of the iteration, which `settle` computes.
 
 use ralph_model::handoff::{Handoff, WorkOutcome};
-use ralph_model::ids::Role;
+use ralph_model::ids::{Role, TaskId};
 use ralph_model::judgement::{Feedback, Judgement, Verdict};
+use ralph_model::review::ReviewVerdict;
 use ralph_model::run::{Completeness, Iteration, RunState};
 use ralph_model::task::TaskList;
 use ralph_model::units::Timestamp;
@@ -108,6 +109,9 @@ pub(super) fn close_iteration(state: &mut RunState, at: Timestamp) {
     if let Some(handoff) = judgement.handoff {
         keep_handoff(state, *handoff);
     }
+    if let (Verdict::Reviewed { verdict, .. }, Some(task)) = (&judgement.verdict, &current.task) {
+        record_review(state, task, *verdict);
+    }
     match (judgement.verdict, refusal) {
         (Verdict::Complete | Verdict::Passed { .. } | Verdict::Reviewed { .. }, Some(refusal)) => {
             state.feedback.push(refusal);
@@ -131,6 +135,19 @@ pub(super) fn close_iteration(state: &mut RunState, at: Timestamp) {
             _,
         ) => {}
         (Verdict::Skipped { .. }, _) => state.base = None,
+    }
+}
+
+/// Records the verdict of a review in the last handoff of its task.
+fn record_review(state: &mut RunState, task: &TaskId, verdict: ReviewVerdict) {
+    let pending = state.since_compaction.handoffs.iter_mut();
+    let pending = pending.filter_map(|pending| pending.handoff.as_deref_mut());
+    let is_of_task = |it: &&mut Handoff| it.task_completed.task_id == *task;
+    let last = [state.handoffs.iter_mut().rev().find(is_of_task), pending.rev().find(is_of_task)];
+    for handoff in last.into_iter().flatten() {
+        if let Some(WorkOutcome::Passed { approved, .. }) = &mut handoff.outcome {
+            *approved = Some(verdict == ReviewVerdict::Approved);
+        }
     }
 }
 

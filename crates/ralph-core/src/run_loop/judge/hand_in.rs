@@ -88,7 +88,7 @@ fn describe_reverted_edits(attempt: &AttemptContext<'_>) -> Option<String> {
 pub(super) fn build_refusal_feedback(attempt: &AttemptContext<'_>) -> Vec<Feedback> {
     let text = describe_reverted_edits(attempt)
         .map(|text| format!("About the previous iteration. {text}"));
-    text.map(Feedback::from_text).into_iter().collect()
+    text.map(Feedback::from_note).into_iter().collect()
 }
 
 /// Judges work that was handed in through the task list.
@@ -175,11 +175,21 @@ pub(super) fn build_surplus_feedback(
     if lines.is_empty() {
         return None;
     }
-    Some(Feedback::from_text(format!(
+    Some(Feedback::from_note(format!(
         "The previous iteration added more than {} tasks to the list. These were removed again and wait for the user to decide; do not add them:\n{}",
         attempt.work.amendments,
         lines.join("\n")
     )))
+}
+
+/// Returns the notes of a task with another one, and keeps those of its planner.
+pub(super) fn append_note(notes: &str, note: &str) -> String {
+    let (notes, note) = (notes.trim_end(), note.trim());
+    match notes {
+        "" => note.to_owned(),
+        notes if notes.contains(note) => notes.to_owned(),
+        notes => format!("{notes}\n{note}"),
+    }
 }
 
 /// Adds a default note to a task that has none: every passed task says what was done.

@@ -45,7 +45,7 @@ pub(super) fn judge_prompt(state: &RunState, current: &Iteration, reply: &Reply)
 fn build_idle_feedback(state: &RunState, current: &Iteration) -> Option<Feedback> {
     let is_limited = state.recipe.limits.unchanged.is_some();
     (is_limited && state.has_changed_nothing(current)).then(|| {
-        Feedback::from_text(format!(
+        Feedback::from_note(format!(
             "All checks passed after the last iteration, and it changed nothing. If nothing is left to do, answer {}. If something is left, do it now.",
             state.recipe.completion_tag()
         ))
@@ -164,10 +164,12 @@ fn describe_uncommitted(state: &RunState, current: &Iteration) -> Option<String>
         CommitOwner::AgentAtWill => false,
         CommitOwner::Ralph | CommitOwner::NoOne => return None,
     };
-    // Files outside the scope are the user's, and so are files that were dirty before,
-    // where the tree need not have been clean.
+    // Files outside the scope are the user's, and so are files that were uncommitted before
+    // the run, or before the iteration where the tree need not have been clean.
+    let before = &state.recipe.uncommitted_before;
     let is_its = |path: &&String| {
         glob::is_in_scope(&state.recipe.scope, path)
+            && !before.contains(path)
             && (is_its_duty || seen.files.iter().any(|file| file.path == **path))
     };
     let paths: Vec<String> =
@@ -192,5 +194,5 @@ fn build_extra_feedback(state: &RunState, current: &Iteration) -> Vec<Feedback> 
         (_, _) => None,
     };
     let lost = lost.map(|restored| format!("In the previous iteration {restored}."));
-    lost.into_iter().chain(describe_uncommitted(state, current)).map(Feedback::from_text).collect()
+    lost.into_iter().chain(describe_uncommitted(state, current)).map(Feedback::from_note).collect()
 }

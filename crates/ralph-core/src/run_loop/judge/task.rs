@@ -158,7 +158,8 @@ impl AttemptContext<'_> {
         }];
         let summary = &handoff.task_completed.summary;
         if !summary.trim().is_empty() {
-            changes.push(TaskChange::SetNotes { task: id(), notes: summary.clone() });
+            let notes = hand_in::append_note(&task.notes, summary);
+            changes.push(TaskChange::SetNotes { task: id(), notes });
         }
         let mut changes = hand_in::add_default_note(self, changes, "");
         if self.work.review == ReviewPolicy::Skip && task.review.status.is_open() {
@@ -202,8 +203,9 @@ impl AttemptContext<'_> {
             Verdict::Blocked { blocked: blocked.clone() },
             select_failure_landing(&self.state.recipe),
             vec![Feedback::from_text(format!(
-                "The previous attempt reported that it is blocked: it needs {} ({}). Check again whether that is true. \
-                 If there is a way around it, take it; if not, say `blocked` again in your handoff.",
+                "The previous attempt reported that it is blocked: it needs {} ({}). \
+                 Look again: is the answer in the requirements, the code or the history? If so, do the task. \
+                 If not, report the blocker again.",
                 blocked.needs, blocked.why
             ))],
         );
@@ -335,7 +337,7 @@ impl AttemptContext<'_> {
 }
 
 /// Feedback for an attempt that changed nothing.
-const NOTHING_CHANGED: &str = "The previous attempt changed nothing in the work tree, so there was nothing to check or to keep. Do the task, or say in your handoff what blocks you.";
+const NOTHING_CHANGED: &str = "The previous attempt changed nothing in the work tree, so there was nothing to check or to keep. Do the task, or report what blocks you.";
 
 pub(super) fn build_cause(gate: &str, output: &str) -> AttemptFailureCause {
     let mut hasher = ErrorHasher::new(gate);
@@ -381,7 +383,7 @@ fn build_amendment_feedback(log: &[ralph_model::amendment::AmendmentRecord]) -> 
     if refused.is_empty() {
         return Vec::new();
     }
-    vec![Feedback::from_text(format!(
+    vec![Feedback::from_note(format!(
         "The previous iteration requested these changes of the task list, and they were refused. Ignore this unless your own task needs them:\n{}",
         refused.join("\n")
     ))]

@@ -48,7 +48,7 @@ fn the_same_failure_escalates_by_tiers() {
     );
     assert_eq!(
         escalate(&same, "NameError: name 'x' is not defined"),
-        [None, None, StrategyShift, StrategyShift, ContextExpansion, HardStop]
+        [None, None, StrategyShift, ContextExpansion, StrategyShift, HardStop]
     );
 }
 

@@ -148,7 +148,7 @@ fn failed_work_can_be_rolled_back_after_every_attempt() {
 #[test]
 fn the_same_failure_asks_for_another_approach_and_another_agent() {
     let calls = json!([
-        { "when": { "promptContains": "## Another approach is required" }, "do": [
+        { "when": { "promptContains": "## The same failure 3 times" }, "do": [
             { "write": { "path": "a.txt", "text": "never asked\n" } }, handoff("Again.")
         ] },
         { "do": [{ "append": { "path": "a.txt", "text": "wrong\n" } }, handoff("Guessed.")] }
@@ -167,9 +167,18 @@ fn the_same_failure_asks_for_another_approach_and_another_agent() {
     let prompts = sealed.prompts();
     assert_eq!(prompts.len(), 4);
     let shifted: Vec<bool> =
-        prompts.iter().map(|it| it.contains("## Another approach is required")).collect();
+        prompts.iter().map(|it| it.contains("## The same failure 3 times")).collect();
     assert_eq!(shifted, [false, false, false, true]);
-    assert!(prompts[3].contains("Do NOT do any of this again:\n- Guessed."), "{}", prompts[3]);
+    let stuck = &prompts[3];
+    for text in [
+        "write down its cause in one sentence",
+        "Attempts 1 to 3: the check `tests` failed. Its author wrote: Guessed. (`a.txt`)\n",
+    ] {
+        assert!(stuck.contains(text), "{text}: {stuck}");
+    }
+    // The failure is quoted once, and the right goal is not forbidden.
+    assert_eq!(stuck.matches("expected right\n").count(), 1, "{stuck}");
+    assert!(!stuck.contains("Do NOT") && !stuck.contains("error_hash"), "{stuck}");
     assert_eq!(sealed.read_file("a.txt"), "right\n");
 }
 
@@ -202,8 +211,7 @@ fn missing_file_error_adds_the_named_files_to_the_prompt() {
         &[task("a", &[])],
         &calls,
         &settings(json!({
-            "guardrails": [{ "command": command }], "tasks": { "maxAttempts": 20 },
-            "memory": { "enabled": false }
+            "guardrails": [{ "command": command }], "memory": { "enabled": false }
         })),
     );
     sealed.write_file("names.txt", "the name is right\n");
@@ -211,10 +219,10 @@ fn missing_file_error_adds_the_named_files_to_the_prompt() {
     sealed.run_git(&["commit", "-qm", "Names"]);
     build(&sealed, &["9"]).expect_code(0);
     let prompts = sealed.prompts();
-    // Three identical failures, two strategy shifts, and then the file.
-    assert_eq!(prompts.len(), 6);
-    assert!(prompts[5].contains("### names.txt\n    the name is right"), "{}", prompts[5]);
-    assert!(!prompts[4].contains("the name is right"), "{}", prompts[4]);
+    // Three identical failures, one strategy shift, and then the file, within five attempts.
+    assert_eq!(prompts.len(), 5);
+    assert!(prompts[4].contains("### names.txt\n```\nthe name is right\n"), "{}", prompts[4]);
+    assert!(!prompts[3].contains("the name is right"), "{}", prompts[3]);
 }
 
 #[test]
@@ -300,10 +308,10 @@ fn the_handoff_of_an_abandoned_task_does_not_reach_later_tasks() {
     let asked = |text: &str| -> Vec<String> {
         sealed.prompts().into_iter().filter(|prompt| prompt.contains(text)).collect()
     };
-    // The next attempt at the same task gets it in its prompt.
+    // The next attempt at the same task gets it in its prompt, without what failed work claims.
     let again = &asked("ID: a\n")[1];
-    let line = "[a] Tokens are in cookies. Failed at test ! -e wrong. 1 file.";
-    assert!(again.contains(line) && again.contains("Cookies only"), "{again}");
+    let line = "Attempt 1: the check `test ! -e wrong` failed. Its author wrote: Tokens are in cookies. (`wrong`)\n";
+    assert!(again.contains(line) && !again.contains("Cookies only"), "{again}");
     assert!(again.contains("Their changes are still in the work tree"), "{again}");
     for id in ["b", "c"] {
         for prompt in asked(&format!("ID: {id}\n")) {
@@ -338,7 +346,7 @@ fn after_a_rollback_the_prompt_says_where_the_work_is() {
     for text in [
         "The changes of the last attempt were rolled back: the work tree is as it was before it.",
         &format!("`git diff HEAD {kept}` shows them"),
-        "[a] Wrote it. Failed at test ! -e wrong, rolled back.",
+        "Attempt 1: the check `test ! -e wrong` failed. Its author wrote: Wrote it. (`wrong`)\n",
     ] {
         assert!(prompts[1].contains(text), "{text}: {}", prompts[1]);
     }

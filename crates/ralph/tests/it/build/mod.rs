@@ -12,6 +12,7 @@ mod lists;
 mod outputs;
 mod own_commits;
 mod own_edits;
+mod prompt_facts;
 mod prompts;
 mod resume;
 mod review;

@@ -41,7 +41,7 @@ fn check_gate(set_up: impl FnOnce() -> ralph_testkit::sealed::Sealed) {
     let message = prompt.split_once("failed with exit code 1.\n").expect("the message").1;
     let (before, output) = message.split_once("Output (truncated):\n").expect("the output");
     assert!(before.ends_with("Failing tests:\n- tests/test_tokens.py::test_names\n"), "{before}");
-    let (output, _) = output.split_once("\n\nEnd your answer").expect("what is asked for");
+    let (output, _) = output.split_once("\n\n## Earlier attempts\n").expect("the attempts");
     assert!(output.chars().count() < 5_200, "{}", output.chars().count());
     let [branch] = &failure_branches(&sealed)[..] else { panic!("one failure branch") };
     let diagnostics = sealed.run_git(&["show", &format!("{branch}:ralph-failure.md")]);
@@ -91,7 +91,7 @@ fn a_long_output_that_names_missing_files_last_expands_the_context() {
     sealed.write_file("src/tokens.py", "KNOWN = 1\n");
     commit_all(&sealed);
     build(&sealed, &[]).expect_code(1);
-    let shift = sealed.prompts().into_iter().find(|it| it.contains("## Another approach"));
+    let shift = sealed.prompts().into_iter().find(|it| it.contains("## The same failure "));
     assert_shows_failure(&shift.expect("a shift of strategy"));
     let expanded = sealed.prompts().into_iter().find(|it| it.contains("### src/tokens.py"));
     assert!(expanded.expect("an expansion").contains("KNOWN = 1"));

@@ -180,6 +180,6 @@ fn ignored_template_change_is_reverted_or_reported() {
 fn defaults_work_without_settings() {
     let sealed = crate::repository();
     let printed = build(&sealed, &["--print-prompt", "fix"]).expect_code(0).stdout;
-    assert!(printed.starts_with("${TASK}\n\n${FEEDBACK}\n"), "{printed}");
+    assert!(printed.contains("\n\n${TASK}\n\n${FAILURE}\n\n${FEEDBACK}\n"), "{printed}");
     build(&sealed, &["--print-prompt", "plan"]).expect_code(2);
 }

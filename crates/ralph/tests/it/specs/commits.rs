@@ -245,6 +245,23 @@ fn uncommitted_user_changes_stop_the_run() {
 }
 
 #[test]
+fn files_that_were_uncommitted_before_are_not_blamed_on_the_agent() {
+    let work =
+        json!({ "run": { "command": format!("echo x > hello.txt; git add hello.txt {PLAN}") } });
+    let calls = always(json!([check_items(), work,
+        { "run": { "command": "git commit --quiet -m Greet" } }, complete()]));
+    let sealed = planned(&calls, &json!({}));
+    sealed.write_file("mine.txt", "mine\n");
+    sealed.write_file("specs/new.md", "# New\n");
+    let end = sealed.run_ralph(&["build", "3", "--include-dirty"]);
+    assert_eq!(end.code, Some(0), "{}", end.stderr);
+    let prompts = sealed.prompts();
+    assert_eq!(prompts.len(), 1, "{}", end.stderr);
+    let named = "Uncommitted before you began; take them into your first commit: `mine.txt`, `specs/new.md`.";
+    assert!(prompts[0].contains(named), "{}", prompts[0]);
+}
+
+#[test]
 fn users_may_edit_plan_and_specifications_between_commands() {
     let builds = always(json!([check_items(), commit("Do it"), complete()]));
     let sealed = planned(&builds, &json!({}));

@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use ralph_model::context::ContextPlan;
 use ralph_model::handoff::Handoff;
 use ralph_model::ids::{IterationNumber, TaskId};
+use ralph_model::judgement::Feedback;
 use ralph_model::memory::{ActiveConstraint, FileKnowledge, LibraryDocs, Memory};
 use ralph_model::review::ReviewPolicy;
 use ralph_model::task::{ListForm, ListOwner, Task};
@@ -73,7 +74,15 @@ fn memory(items: usize) -> Memory {
 
 fn frame<'a>(template: Option<&'a str>, beside: &'a CompanionFiles) -> RoleFrame<'a> {
     let (iteration, vars) = (IterationNumber(6), &NO_VARS);
-    RoleFrame { template, iteration, limit: 9, vars, companions: beside, gates: &[] }
+    RoleFrame {
+        template,
+        iteration,
+        limit: 9,
+        vars,
+        companions: beside,
+        gates: &[],
+        surroundings: "",
+    }
 }
 
 fn room(budget: u64) -> PromptRoom {
@@ -99,10 +108,10 @@ fn sections_are_included_by_their_distance() {
         ..TaskParts::for_first_attempt(&task, keeping())
     };
     let rendered = render_implement(&parts, &frame(None, &beside));
-    let (_, part) = rendered.text.split_once("First attempt.\n\n").expect("the task");
+    let (_, part) = rendered.text.split_once("## Skill: ").expect("the skills");
     let (part, _) = part.split_once("## How to work\n").expect("it continues");
     expect_test::expect![[r"
-        ## Skill: testing
+        testing
         Test it.
 
         ## Project memory
@@ -259,20 +268,18 @@ fn the_smallest_prompt_has_only_protected_parts() {
 #[test]
 fn output_of_failed_checks_does_not_count() {
     let (task, beside) = (task("Parse."), CompanionFiles::default());
-    let outputs = [ralph_model::attempt::FailedOutput {
-        title: "Test Output".into(),
-        text: "error\n".repeat(5_000),
-    }];
+    let feedback = [Feedback::from_text("error\n".repeat(5_000))];
     let parts = TaskParts {
+        feedback: &feedback,
         record: Some("record"),
-        outputs: &outputs,
         escalation: ralph_model::stuck::Escalation::StrategyShift,
         ..TaskParts::for_first_attempt(&task, keeping())
     };
     let rendered = render_implement(&parts, &frame(None, &beside));
-    assert!(cost(&rendered, SectionName::Failure).expect("counted apart").tokens.0 > 10_000);
+    assert!(cost(&rendered, SectionName::Failure).expect("counted apart").tokens.0 > 7_000);
     assert!(SectionCost::sum_counted(&rendered.budget).0 < 1_500);
-    assert!(rendered.text.contains("record\n\n## Another approach is required\n"));
+    assert!(rendered.text.contains("\n\n## What failed\nerror\n"));
+    assert!(rendered.text.contains("\n\n## Earlier attempts\nrecord\n"));
 }
 
 proptest! {
@@ -310,7 +317,7 @@ proptest! {
         prop_assert!(counted.0 + ROUNDING + 20 >= whole.0 && counted.0 <= whole.0 + ROUNDING);
         // Protected parts are kept verbatim.
         let bare = render_implement(&TaskParts { room: parts(room(budget)).room, ..TaskParts::for_first_attempt(&task, keeping()) }, &frame);
-        let (task_section, rest) = bare.text.split_once("First attempt.\n").expect("a first attempt");
+        let (task_section, rest) = bare.text.split_once("## Project instructions\n").expect("a first attempt");
         let (_, instructions) = rest.split_once("## How to work\n").expect("instructions");
         prop_assert!(rendered.text.starts_with(task_section) && rendered.text.ends_with(instructions));
         prop_assert!(rendered.text.contains("- No network\n"));

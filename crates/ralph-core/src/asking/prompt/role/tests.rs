@@ -31,7 +31,7 @@ fn the_defaults_use_every_section_and_nothing_unknown() {
             used.insert(name);
         }
         for name in prompt.required_variables() {
-            let count = template::find_names(prompt.template()).filter(|it| *it == name).count();
+            let count = template::find_names(prompt.template()).filter(|it| it == name).count();
             assert_eq!(count, 1, "{name} in {}", prompt.name());
         }
     }
@@ -69,6 +69,7 @@ fn check(template: &str, prompt_md: &str, expect: &str, warnings: &[&str]) {
         vars: &vars,
         companions: &beside,
         gates: &[],
+        surroundings: "",
     };
     let values = TemplateValues::from([
         ("TASK", "the task".to_owned()),

@@ -67,6 +67,7 @@ fn frame<'a>(beside: &'a CompanionFiles, gates: &'a [String]) -> RoleFrame<'a> {
         vars: &NO_VARS,
         companions: beside,
         gates,
+        surroundings: "",
     }
 }
 
@@ -88,6 +89,8 @@ fn keeping_in(prompt: &str) -> String {
 fn a_first_attempt_gets_the_task() {
     let (task, gates) = (task(), ["cargo test".to_owned()]);
     expect_test::expect![[r"
+        You implement one task of a list. You work alone and without supervision: no person answers questions, and your session ends with your answer. Run checks in the foreground and wait for them.
+
         ## Current task
         ID: T-1
         Title: Login
@@ -98,17 +101,14 @@ fn a_first_attempt_gets_the_task() {
         Acceptance criteria (all of them must be met):
         - [ ] A wrong password is refused.
 
-        ## Previous attempts
-        First attempt.
-
         ## How to work
-        1. Read the code this task is about before you change it, and follow the patterns you find there. Search before you assume that something is missing.
+        1. Read the code this task is about before you change it, and follow its patterns. Search before you assume that something is missing.
         2. Write or extend tests for the criteria first, then the code. No placeholders, no stubs.
-        3. Do this one task and nothing else, and never begin a second one. Other work that you find is written down, not done.
+        3. Do this task and no other. Report other work that you find instead of doing it.
         4. Never weaken, skip or delete a test or a check to make it pass. Fix the code.
-        5. Run the checks, and make them pass.
-        6. Before you finish, review your own work: read every line of your diff, go through the acceptance criteria one by one and name what meets each, and look for edge cases, unhandled errors, and leftovers. Fix what you find and run the checks again.
-        7. If you cannot continue without a person (a secret, a decision, an access), do not guess and do not work around it: write the blocker down.
+        5. Run the checks until they pass, and try the result once as its user would.
+        6. Review your work before you finish: read every line of your diff, go through the acceptance criteria one by one, and look for edge cases, unhandled errors and leftovers. Fix what you find and run the checks again.
+        7. If you need a person (a secret, a decision, an access), do not guess: report the blocker.
 
         ## Checks
         These will be run after you, and all must pass. Run them yourself first:
@@ -120,7 +120,7 @@ fn a_first_attempt_gets_the_task() {
         - A blocker: state in `blocked` what you need from a person, and why.
 
         ## Your answer
-        End with a handoff: what you did, where you deviated from the plan and why, bugs, decisions, constraints, tests added, and what is left. Be exact; the next iteration knows nothing but this.
+        End with a handoff: what you did, where you deviated from the task and why, bugs, decisions, constraints, and what is left. Be exact: the next agent knows nothing else.
     "]].assert_eq(&text(render_implement(
         &TaskParts::for_first_attempt(&task, ralph()),
         &frame(&CompanionFiles::default(), &gates),
@@ -132,7 +132,7 @@ fn files_next_to_the_list_are_included() {
     let (task, beside) = (task(), beside());
     let prompt =
         text(render_implement(&TaskParts::for_first_attempt(&task, ralph()), &frame(&beside, &[])));
-    let (_, part) = prompt.split_once("First attempt.\n\n").expect("it begins with the task");
+    let (_, part) = prompt.split_once("is refused.\n\n").expect("it begins with the task");
     let (part, end) = part.split_once("## How to work\n").expect("it continues");
     expect_test::expect![[r"
         ## Requirements
@@ -157,6 +157,8 @@ fn a_fix_gets_the_review_feedback() {
         ..TaskParts::for_first_attempt(&task, ralph())
     };
     expect_test::expect![[r"
+        You fix what a review found in one task of a list. You work alone and without supervision: no person answers questions, and your session ends with your answer. Run checks in the foreground and wait for them.
+
         ## Current task
         ID: T-1
         Title: Login
@@ -168,21 +170,18 @@ fn a_fix_gets_the_review_feedback() {
         - [ ] A wrong password is refused.
 
         ## What the review found
-        A reviewer found problems in this task. Fix all of the following:
+        Review 1 asked for changes. Fix all of the following:
 
         Fix b.rs:3.
 
-        ## Previous attempts
-        First attempt.
-
         ## How to work
-        1. Read the feedback of the review and the code it is about. Make a list of its points.
-        2. Fix every point, the hard ones too, and nothing else: no other task, no refactoring along the way. Where a point is about behavior, write a test that fails without the fix.
-        3. If a point is mistaken, show it with a test or with the code, and say so in your handoff; do not ignore it.
+        1. Read the feedback of the review and the code it is about. List its points.
+        2. Fix every point, and nothing else: no other task, no refactoring. Where a point is about behavior, write a test that fails without the fix.
+        3. If a point is wrong, prove it with a test or with the code, and say so in your answer. The next review reads it.
         4. Never weaken, skip or delete a test or a check to make it pass. Fix the code.
-        5. Run the checks, and make them pass.
-        6. Before you finish, review your own work: read every line of your diff, go through the feedback point by point and through the acceptance criteria one by one, and name what meets each. Fix what you find and run the checks again. A reviewer with a fresh context looks at it next.
-        7. If you cannot continue without a person (a secret, a decision, an access), do not guess and do not work around it: write the blocker down.
+        5. Run the checks until they pass, and try the result once as its user would.
+        6. Review your work before you finish: read every line of your diff, and go through the feedback and the acceptance criteria one by one. Fix what you find and run the checks again. A reviewer with a fresh context reads it next.
+        7. If you need a person (a secret, a decision, an access), do not guess: report the blocker.
 
         ## Checks
         Run the project's own checks.
@@ -193,12 +192,61 @@ fn a_fix_gets_the_review_feedback() {
         - A blocker: state in `blocked` what you need from a person, and why.
 
         ## Your answer
-        End with a handoff: what you did, where you deviated from the plan and why, bugs, decisions, constraints, tests added, and what is left. Be exact; the next iteration knows nothing but this.
+        End with a handoff: what you did, where you deviated from the task and why, bugs, decisions, constraints, and what is left. Be exact: the next agent knows nothing else.
     "]].assert_eq(&text(render_fix(&parts, &frame(&CompanionFiles::default(), &[]))));
 }
 
 #[test]
-fn a_stuck_task_gets_what_not_to_repeat() {
+fn a_stuck_task_is_asked_for_the_cause_first() {
+    let task = task();
+    let feedback = [Feedback::from_text("Guardrail \"make test\" failed.\nE: no")];
+    let beside = CompanionFiles::default();
+    let stuck = TaskParts {
+        feedback: &feedback,
+        record: Some("Attempts 1 to 3: the check `make test` failed.\n"),
+        alike: 3,
+        escalation: Escalation::ContextExpansion,
+        patch: "-old\n+new",
+        context: &[("lib.rs".to_owned(), "fn x() {}\n".to_owned())],
+        ..TaskParts::for_first_attempt(&task, ralph())
+    };
+    let prompt = text(render_implement(&stuck, &frame(&beside, &[])));
+    let (_, part) = prompt.split_once("is refused.\n\n").expect("it begins with the task");
+    let (part, _) = part.split_once("## How to work\n").expect("it continues");
+    expect_test::expect![[r#"
+        ## What failed
+        Guardrail "make test" failed.
+        E: no
+
+        ## The same failure 3 times
+        Before you change anything: run the check, read the first error, and write down its cause in one sentence. If the cause is small (an import, a name, a path), fix just that. If the approach itself cannot work, say why, undo it and take another one.
+
+        The last change:
+        ```diff
+        -old
+        +new
+        ```
+
+        The failure mentions something that is missing. These files may help:
+
+        ### lib.rs
+        ```
+        fn x() {}
+        ```
+
+        ## Earlier attempts
+        Attempts 1 to 3: the check `make test` failed.
+        Their changes are still in the work tree, for you to keep or to undo.
+
+    "#]]
+    .assert_eq(part);
+    let shifted = TaskParts { escalation: Escalation::StrategyShift, ..stuck };
+    let shifted = text(render_implement(&shifted, &frame(&beside, &[])));
+    assert!(!shifted.contains("lib.rs"), "{shifted}");
+}
+
+#[test]
+fn a_failure_is_known_without_feedback() {
     let task = task();
     let outputs =
         [FailedOutput { title: "Test Output (verbatim)".into(), text: "E: no\nx".into() }];
@@ -207,36 +255,41 @@ fn a_stuck_task_gets_what_not_to_repeat() {
         gate: "tests".into(),
         exit_code: 1,
         hash: ErrorHash("a".into()),
-        failing: Vec::new(),
+        failing: vec!["t1".into()],
         tree: None,
         summary: "Guessed the format.\nMore.".into(),
         files: vec!["a.rs".into()],
         escalation: Escalation::None,
     }];
-    let beside = CompanionFiles::default();
-    let stuck = TaskParts {
-        record: Some("---\nRECORD\n"),
+    let parts = TaskParts {
         outputs: &outputs,
         attempts: &attempts,
-        escalation: Escalation::ContextExpansion,
-        patch: "-old\n+new",
-        context: &[("lib.rs".to_owned(), "fn x() {}\n".to_owned())],
         ..TaskParts::for_first_attempt(&task, ralph())
     };
-    let prompt = text(render_implement(&stuck, &frame(&beside, &[])));
+    let prompt = text(render_implement(&parts, &frame(&CompanionFiles::default(), &[])));
+    let expect =
+        "## What failed\nFailing tests:\n- t1\nTest Output (verbatim):\n```\nE: no\nx\n```\n";
+    assert!(prompt.contains(expect), "{prompt}");
+}
+
+#[test]
+fn notes_and_broken_checks_are_part_of_the_task() {
+    let task = Task { notes: "Use bcrypt.".into(), ..task() };
+    let broken = [("make test".to_owned(), vec!["t1".to_owned(), "t2".to_owned()])];
+    let protected = ["check.sh".to_owned()];
+    let parts = TaskParts {
+        broken_before: &broken,
+        protected: &protected,
+        ..TaskParts::for_first_attempt(&task, ralph())
+    };
+    let prompt = text(render_implement(&parts, &frame(&CompanionFiles::default(), &[])));
     for part in [
-        "RECORD",
-        "## Another approach is required",
-        "    E: no\n    x",
-        "- Guessed the format. (in a.rs)",
-        "    -old\n    +new",
-        "### lib.rs\n    fn x() {}",
+        "\n\nNotes on this task:\nUse bcrypt.\n",
+        "Fixing them is part of this task. Failing before:\n- `make test`: t1, t2\n",
+        "Run the project's own checks.\nProtected (an attempt that changes one of these fails): `check.sh`, and the settings of ralph.\n",
     ] {
-        assert!(prompt.contains(part), "{part} is missing in:\n{prompt}");
+        assert!(prompt.contains(part), "{part}: {prompt}");
     }
-    let shifted = TaskParts { escalation: Escalation::StrategyShift, ..stuck };
-    let shifted = text(render_implement(&shifted, &frame(&beside, &[])));
-    assert!(!shifted.contains("lib.rs"), "{shifted}");
 }
 
 #[test]
@@ -255,7 +308,7 @@ fn a_review_must_verify_the_work() {
     };
     let beside = CompanionFiles::default();
     expect_test::expect![[r"
-        You review another agent's work. You did not write it, and you do not fix it: you judge what is there, by evidence, and state what needs fixing. Another agent fixes it.
+        You review another agent's work on one task. You did not write it and you do not fix it: you judge it by evidence and say what needs fixing. You work alone and without supervision: no person answers questions, and your session ends with your answer. Run checks in the foreground and wait for them.
 
         ## Current task
         ID: T-1
@@ -279,16 +332,18 @@ fn a_review_must_verify_the_work() {
         ## The change
         `git diff 1a2b 3c4d` shows the complete change, even if it is shortened here.
 
-            +code
+        ```diff
+        +code
+        ```
 
         ## How to review
         1. Read the changed files whole, not just the change.
-        2. Go through the acceptance criteria one by one. For each, find the code that meets it and the test that shows it, and see that it really works, at the edges and where something fails. Note the evidence, or what is missing. Run what you need to run.
-        3. Look for what was not asked for, for tests that were weakened or cannot fail, and for stubs that only look done.
-        4. Ask for changes only for real faults against the task, and name exactly what to fix and where (file and line). Style and taste are no reason.
+        2. Go through the acceptance criteria one by one. For each, find the code that meets it and the test that shows it, and check that it works, at the edges and when something fails. Note the evidence, or what is missing. Try the result once as its user would.
+        3. Look for changes that the task did not ask for, for tests that were weakened or cannot fail, and for stubs.
+        4. Request changes only for faults against the task, and name exactly what to fix and where (file and line). Style and taste are no reason.
 
         ## Checks
-        These were run on this work. Run them again if you are not sure:
+        These ran on this work, and all passed. Run them again if you are not sure:
         - `cargo test`
 
         ## What you may change
@@ -310,21 +365,23 @@ fn a_gate_asks_how_good_the_work_is() {
     };
     let beside = CompanionFiles::default();
     expect_test::expect![[r"
-        You review another agent's work. You did not write it, and you do not fix it: you judge how good it is, and state what needs fixing. Another agent fixes it.
-
-        ## What was asked
-        Make it ${TASK}.
+        You review the quality of another agent's work. You did not write it and you do not fix it: you say what needs fixing. You work alone and without supervision: no person answers questions, and your session ends with your answer. Run checks in the foreground and wait for them.
 
         ## Look out for
         Speed matters.
 
+        ## What was asked
+        Make it ${TASK}.
+
         ## The change
-            +code
+        ```diff
+        +code
+        ```
 
         ## How to review
         1. Read the changed files whole, not just the change.
         2. Look for bugs, missing error handling, needless complexity, duplication, weak tests and unclear names.
-        3. Ask for changes only where a careful colleague would, and name exactly what to fix and where (file and line).
+        3. Request changes only where a careful colleague would, and name exactly what to fix and where (file and line).
 
         ## What you may change
         Nothing. Do not edit, create or delete files, and do not commit. Whatever you change is undone.
@@ -347,7 +404,6 @@ fn an_agent_that_owns_the_list_implements() {
         - Append an entry to the end of `ralph/progress.txt`, under `## <date> <time> — T-1 Login (implement)`: what was done, files changed, results of the checks, what was learned. Never change earlier entries. What later tasks can use goes as a line under `## Codebase Patterns` at its top; correct or remove lines there that are no longer true.
         - A blocker, or work that you could not finish: leave the status of the task alone, and write into `ralph/progress.txt` what is missing and why. The next iteration knows nothing else.
         - Commit everything, the list included, as `feat: [T-1] - Login`. Leave nothing uncommitted. Do not push.
-        - Do not answer `<promise>COMPLETE</promise>`: the task still waits for its review.
     "#]].assert_eq(&keeping_in(&prompt_for(agent())));
     let skip = ListOwnership { review: ReviewPolicy::Skip, ..agent() };
     expect_test::expect![[r"
@@ -367,7 +423,7 @@ fn an_agent_that_owns_the_list_implements() {
     let prompt = prompt_for(agent());
     let (_, answer) = prompt.split_once("\n## Your answer\n").expect("a part");
     expect_test::expect![[r#"
-        End with a short report: what you did, where you deviated from the plan and why, decisions, constraints, and what is left. Be exact; the next iteration reads it.
+        End with a short report: what you did, where you deviated from the task and why, decisions, constraints, and what is left. Be exact: the next agent reads it.
 
         Only if you cannot continue without a person, end with this, filled in:
 
@@ -390,7 +446,6 @@ fn an_agent_that_owns_a_plan_uses_its_names() {
         - Other work that you find, or a part of this task that does not fit: add it as a task of its own, at most 3 of them (`status` "pending", `review_status` null, `review_count` 0, `review_feedback` ""). You may reorder tasks that are not begun. Remove and reword none, and leave everything else in the file as it is.
         - A blocker, or work that you could not finish: leave the status of the task alone, and write into `notes` what is missing and why. The next iteration knows nothing else.
         - Commit everything, the list included, as `feat: [T-1] - Login`. Leave nothing uncommitted. Do not push.
-        - Do not answer `<promise>COMPLETE</promise>`: the task still waits for its review.
     "#]].assert_eq(&keeping_in(&prompt));
     let ralphs = ListOwnership { commits: Commits::Ralph, ..plan };
     let prompt =
@@ -410,7 +465,6 @@ fn an_agent_that_owns_the_list_fixes() {
         - Append an entry to the end of `ralph/progress.txt`, under `## <date> <time> — T-1 Login (fix)`: what was done, files changed, results of the checks, what was learned. Never change earlier entries. What later tasks can use goes as a line under `## Codebase Patterns` at its top; correct or remove lines there that are no longer true.
         - A blocker, or work that you could not finish: leave the status of the task alone, and write into `ralph/progress.txt` what is missing and why. The next iteration knows nothing else.
         - Commit everything, the list included, as `fix: [T-1] - address review feedback`. Leave nothing uncommitted. Do not push.
-        - Do not answer `<promise>COMPLETE</promise>`: the task still waits for its review.
     "#]].assert_eq(&keeping_in(&text(render_fix(&parts, &frame(&beside, &[])))));
 }
 
@@ -441,17 +495,4 @@ fn an_agent_that_owns_the_list_reviews() {
         - Append an entry to the end of `ralph/progress.txt`, under `## <date> <time> — T-1 Login (review)`: the verdict, the evidence, what needs fixing. Never change earlier entries. What later tasks can use goes as a line under `## Codebase Patterns` at its top; correct or remove lines there that are no longer true.
         - Commit the list and the log, and nothing else, as `review: [T-1] - approved`. Leave nothing uncommitted. Do not push.
         - Only if then every task in the list has `passes` true and `reviewStatus` "approved": end your answer with `<promise>COMPLETE</promise>`. Otherwise never write it."#]].assert_eq(&lines.join("\n"));
-}
-
-#[test]
-fn the_task_list_is_no_part_of_the_work() {
-    let work = "diff --git a/a b/a\n--- a/a\n+++ b/a\n+diff --git a/plan.json b/plan.json\n";
-    let list = "diff --git a/ralph/tasks.json b/ralph/tasks.json\n+  \"notes\": \"\"\n";
-    let other = "diff --git a/x/tasks.json b/x/tasks.json\n+x\n";
-    let file = std::path::Path::new("/home/me/project/ralph/tasks.json");
-    assert_eq!(
-        remove_file_from_patch(&format!("{work}{list}{other}"), file),
-        format!("{work}{other}")
-    );
-    assert_eq!(remove_file_from_patch(list, file), "");
 }

@@ -4,7 +4,6 @@ use ralph_core::ports::AgentRequest;
 use ralph_model::agent::{AgentChoice, AgentKind};
 use ralph_model::context::{SectionCost, SectionName};
 use ralph_model::control::UserNote;
-use ralph_model::gate::FailAction;
 use ralph_model::ids::{AskNumber, IterationNumber, Role, RunId};
 use ralph_model::judgement::Feedback;
 use ralph_model::memory::{ActiveConstraint, Memory};
@@ -43,7 +42,7 @@ fn demanding(role: Role) -> Forged {
     let mut forged = Forged::new(&plan(SimulatedWorkflow::Tasks));
     forged.begin(1, role);
     let state: &mut RunState = forged.observer.state.as_mut().expect("it has begun");
-    state.feedback = vec![Feedback { text: "What failed.".into(), action: FailAction::Append }];
+    state.feedback = vec![Feedback::from_text("What failed.")];
     let text = "Mind the gap.".into();
     let note = UserNote { at: Timestamp(0), by: None, text };
     state.current.as_mut().expect("an iteration is open").notes.push(note);
