@@ -33,7 +33,9 @@ pub(crate) fn render_follow_up(
     fault: &str,
     wanted: WantedAnswer<'_>,
 ) -> String {
-    let mut text = format!("Your last answer could not be used: {fault}.\n");
+    // A fault that ends with a list has no full stop.
+    let stop = if fault.contains('\n') { "" } else { "." };
+    let mut text = format!("Your last answer could not be used: {fault}{stop}\n");
     for answer in answers {
         let quoted = text::excerpt_text(answer, QUOTED_CHARS / answers.len().max(1));
         let lines: Vec<String> = quoted.lines().map(|line| format!("> {line}")).collect();

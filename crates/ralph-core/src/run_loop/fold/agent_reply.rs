@@ -81,12 +81,13 @@ pub(crate) fn apply_reply(
     }
 }
 
-/// Ends a call that failed as often as it may. An agent that says nothing has answered in the
-/// wrong form; other failures end the run.
+/// Ends a call that failed as often as it may. An agent that says nothing, or nothing that can be
+/// read, has answered in the wrong form; other failures end the run.
 fn end_failed_call(call: &mut AgentCallState, reply: &Reply, failure: &Failure, form: AnswerForm) {
     let hopeless = AgentCallEnd::Hopeless(failure.clone());
+    let is_answer = matches!(failure.class, FailureClass::Empty | FailureClass::Malformed);
     let finally = match form {
-        AnswerForm::Wrong { finally, .. } if failure.class == FailureClass::Empty => finally,
+        AnswerForm::Wrong { finally, .. } if is_answer => finally,
         AnswerForm::Wrong { .. } | AnswerForm::Right => {
             call.end = Some(hopeless);
             return;
