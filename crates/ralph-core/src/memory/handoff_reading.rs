@@ -229,7 +229,7 @@ const EXAMPLE: &str = r#"{
   "recommendations": ["advice for later tasks"],
   "plan_amendments": [
     {"action": "add", "task": {"id": "", "title": "", "description": "", "acceptance_criteria": [""]}, "after": "a task id", "reason": ""},
-    {"action": "modify, or remove; a person decides", "task_id": "", "changes": {"title": ""}, "reason": ""}
+    {"action": "modify, or remove", "task_id": "", "changes": {"title": ""}, "reason": ""}
   ],
   "blocked": {"needs": "only if a person must help", "why": ""}
 }"#;

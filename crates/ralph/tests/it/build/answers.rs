@@ -363,3 +363,31 @@ fn ralph_writes_the_commit_message_if_the_agent_says_nothing() {
     end.expect_stderr("the agent wrote no commit message; ralph wrote it instead");
     assert_eq!(made(&sealed), ["ralph[1]: prompt"]);
 }
+
+/// Characters of a prompt without its sections about the task, the change and earlier work.
+fn count_fixed_chars(prompt: &str) -> usize {
+    const VARIABLE: [&str; 5] = [
+        "## Current task",
+        "## What the review found",
+        "## What the author says",
+        "## The previous iteration",
+        "## The change",
+    ];
+    let sections = prompt.split("\n## ").map(|it| format!("## {}", it.trim_start_matches("## ")));
+    let is_fixed = |it: &String| !VARIABLE.iter().any(|name| it.starts_with(name));
+    sections.filter(is_fixed).map(|it| it.chars().count() + 1).sum()
+}
+
+#[test]
+fn fixed_text_of_a_request_is_short() {
+    let reviews = "refuse $token";
+    let sealed = talker(reviews, WORKS, &json!({ "tasks": { "maxAttempts": 3 } }));
+    build(&sealed, &["-m", "3"]).expect_code(1);
+    let prompts = sealed.prompts();
+    let sizes: Vec<usize> = prompts.iter().map(|it| count_fixed_chars(it)).collect();
+    let most = [("implement", 4_400), ("review", 3_000), ("fix", 4_400)];
+    assert_eq!(sizes.len(), most.len(), "{prompts:#?}");
+    for ((role, most), (size, prompt)) in most.iter().zip(sizes.iter().zip(&prompts)) {
+        assert!(size <= most, "{role}: {size} of {most} characters\n{prompt}");
+    }
+}
