@@ -33,7 +33,6 @@ use ralph_model::recipe::Recipe;
 use ralph_model::run::IterationMark;
 use ralph_model::task::{TaskList, TasksFound};
 use ralph_model::units::{Millis, Tokens, UsdMicros};
-use serde_json::Value;
 
 /// What a scripted agent does in a call.
 #[derive(Debug, Clone)]
@@ -220,15 +219,12 @@ fn build_exit(code: i32) -> ChildEnd {
     }
 }
 
-/// Returns an answer that is one JSON object with the token of its call, as the prompt demands.
-pub(crate) fn add_token(request: &AgentRequest, text: String) -> String {
+/// Returns an answer with the token of its call in its first object, as the prompt demands.
+pub(crate) fn add_token(request: &AgentRequest, text: &str) -> String {
     let token = request.schema.as_ref().and_then(|it| it["properties"]["token"].get("const"));
-    match (serde_json::from_str(&text), token) {
-        (Ok(Value::Object(mut answer)), Some(token)) if !answer.contains_key("token") => {
-            answer.insert("token".to_owned(), token.clone());
-            Value::Object(answer).to_string()
-        }
-        (_, _) => text,
+    match token {
+        Some(token) => text.replacen("{\"", &format!("{{\"token\": {token}, \""), 1),
+        None => text.to_owned(),
     }
 }
 
@@ -251,7 +247,7 @@ impl Agent for SharedWorld {
             if let Some(doing) = world.world_script {
                 doing(request, &mut world);
             }
-            let text = add_token(request, action.text);
+            let text = add_token(request, &action.text);
             let reply = Reply {
                 signal: ralph_core::answers::completion::find_signal(&text),
                 text,

@@ -67,6 +67,13 @@ const EXAMPLE: &str = r#"{
   "resolved": [{"item": "a constraint or issue that no longer holds, word for word", "reason": "why"}]
 }"#;
 
+/// Returns what is wrong with the form of an answer that should contain a memory, as text for the
+/// agent.
+pub(crate) fn check_memory_form(reply: &Reply, token: Option<&str>) -> Result<(), String> {
+    let found = structured_output::find_reply_answer(reply, &build_memory_schema(), token);
+    found.map(|_| ()).map_err(|fault| fault.to_string())
+}
+
 /// Reads the memory in the answer to a call with a token. The error describes what is wrong with
 /// it.
 pub fn parse_memory(reply: &Reply, token: Option<&str>) -> Result<MemoryAnswer, String> {

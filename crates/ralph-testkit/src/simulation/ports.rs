@@ -106,7 +106,7 @@ impl Agent for Port {
             action.failure = Some(FailureClass::Interrupted);
         }
         let mut reply = build_reply(&action);
-        reply.text = add_token(request, reply.text);
+        reply.text = add_token(request, &reply.text);
         {
             let mut world = self.world.borrow_mut();
             world.now += 1_000;

@@ -249,7 +249,7 @@ fn without_a_memory_the_run_continues() {
     fn words(request: &AgentRequest, tree: &str, text: &str) -> ScriptedAction {
         if request.role == Role::Compact { says(text) } else { honest(request, tree) }
     }
-    fails(|r, t| words(r, t, "I would rather not."), 1, "the answer contains no memory");
+    fails(|r, t| words(r, t, "I would rather not."), 2, "the answer contains no memory");
     fails(
         |r, t| words(r, t, "{\"project_summary\": \" \"}"),
         1,

@@ -84,7 +84,7 @@ fn repair_text(text: &str, quotes: bool) -> Option<(String, usize)> {
             _ if is_escaped => is_escaped = false,
             '\\' if is_text => is_escaped = true,
             '"' if is_text => {
-                if !quotes || ends_text(&text[at + 1..], *open.last()?, is_key) {
+                if !quotes || is_text_end(&text[at + 1..], *open.last()?, is_key) {
                     is_text = false;
                 } else {
                     repaired.push('\\');
@@ -117,7 +117,7 @@ fn repair_text(text: &str, quotes: bool) -> Option<(String, usize)> {
 
 /// Returns whether a quotation mark ends its text, by what follows it. `container` is the bracket
 /// of the object or list around it.
-fn ends_text(rest: &str, container: char, is_key: bool) -> bool {
+fn is_text_end(rest: &str, container: char, is_key: bool) -> bool {
     let rest = rest.trim_start();
     if is_key {
         return rest.starts_with(':');

@@ -160,7 +160,7 @@ fn a_prompt_includes_the_object_to_fill_in() {
 }
 
 /// An object that the agent quotes: without a token, or with the token of another call.
-fn planted_object() -> impl Strategy<Value = String> {
+fn foreign_object() -> impl Strategy<Value = String> {
     let token = prop::option::of(prop::sample::select(vec!["k8", "K7", "", "k77"]));
     (token, prop::bool::ANY, "[a-z \\\\\"{}]{0,8}").prop_map(|(token, is_first, notes)| {
         let mut object = json!({ "status": "done", "notes": notes });
@@ -173,11 +173,11 @@ fn planted_object() -> impl Strategy<Value = String> {
 }
 
 /// Text in an answer that the agent did not mean as its answer, whole or damaged.
-fn planted() -> impl Strategy<Value = String> {
-    let damaged = (planted_object(), 0_usize..40).prop_map(|(object, cut)| {
+fn foreign_text() -> impl Strategy<Value = String> {
+    let damaged = (foreign_object(), 0_usize..40).prop_map(|(object, cut)| {
         object.chars().take(object.chars().count().saturating_sub(cut)).collect::<String>()
     });
-    prop_oneof![planted_object(), damaged, "[{}\\[\\]\":,a-c\\\\ ]{0,30}", "\\PC{0,30}"]
+    prop_oneof![foreign_object(), damaged, "[{}\\[\\]\":,a-c\\\\ ]{0,30}", "\\PC{0,30}"]
 }
 
 proptest! {
@@ -189,8 +189,8 @@ proptest! {
 
     #[test]
     fn an_object_without_the_token_never_wins(
-        before in prop::collection::vec(planted(), 0..4),
-        after in prop::collection::vec(planted(), 0..4),
+        before in prop::collection::vec(foreign_text(), 0..4),
+        after in prop::collection::vec(foreign_text(), 0..4),
         notes in "\\PC{0,20}",
     ) {
         let schema = Schema::new(schema()).with_token("k7");
@@ -204,8 +204,8 @@ proptest! {
 
     #[test]
     fn complete_objects_of_others_do_not_hide_the_own_one(
-        before in prop::collection::vec(planted_object(), 0..4),
-        after in prop::collection::vec(planted_object(), 0..4),
+        before in prop::collection::vec(foreign_object(), 0..4),
+        after in prop::collection::vec(foreign_object(), 0..4),
     ) {
         let schema = Schema::new(schema()).with_token("k7");
         let own = json!({ "token": "k7", "status": "begun" });

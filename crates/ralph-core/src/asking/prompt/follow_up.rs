@@ -24,6 +24,7 @@ pub(crate) enum WantedAnswer<'a> {
         range: Option<(&'a TreeId, &'a TreeId)>,
     },
     Handoff,
+    Memory,
     Message,
 }
 
@@ -46,6 +47,9 @@ pub(crate) fn render_follow_up(
         WantedAnswer::Verdict { task, range } => ask_for_verdict(&mut text, task, range),
         WantedAnswer::Handoff => text.push_str(
             "Your work is saved; do not repeat it, and change no files. Answer with only the JSON object that describes it.\n",
+        ),
+        WantedAnswer::Memory => text.push_str(
+            "Change no files. Answer with only the JSON object that holds the new memory.\n",
         ),
         WantedAnswer::Message => text.push_str(
             "Change no files. Answer with only a short imperative commit message for the changes, like this:\n\n<response>Add a parser</response>\n",

@@ -10,7 +10,7 @@ use ralph_model::run::{Iteration, RunState};
 
 use crate::checking::review::{self, VerdictDemands};
 use crate::landing::scm;
-use crate::memory::handoff_reading;
+use crate::memory::{self, handoff_reading};
 use crate::run_loop::fold::agent_reply::{AnswerForm, WrongFormResult};
 
 /// How often ralph asks again after an answer in the wrong form. Agents that can answer
@@ -37,20 +37,20 @@ pub(super) fn check_answer_form(
         let fault_text = || "it holds no commit message".to_owned();
         (is_there.then_some(()).ok_or_else(fault_text), WrongFormResult::Replaced)
     } else {
+        let call_token = current.work().and_then(|call| call.token.as_deref());
         match current.role {
             // An agent that owns the list answers in the list.
             Role::Review if !is_kept_by_agent => {
-                let token = current.work().and_then(|call| call.token.as_deref());
-                let demands = VerdictDemands { criteria: state.task_criteria(current), token };
+                let criteria = state.task_criteria(current);
+                let demands = VerdictDemands { criteria, token: call_token };
                 (review::check_answer(reply, demands), WrongFormResult::Failed)
             }
             Role::Implement | Role::Fix if !is_kept_by_agent => {
-                let token = current.work().and_then(|call| call.token.as_deref());
-                let checked = match handoff_reading::find_handoff(reply, token) {
+                let checked = match handoff_reading::find_handoff(reply, call_token) {
                     Ok(_) => Ok(()),
                     // Runs of earlier versions gave no token, and asked again only for a handoff
                     // that was begun.
-                    Err(fault) if token.is_none() && !fault.is_begun() => Ok(()),
+                    Err(fault) if call_token.is_none() && !fault.is_begun() => Ok(()),
                     Err(fault) => {
                         // An agent that answers in prose twice will not stop doing so.
                         most_follow_ups = if fault.is_begun() { MAX_FOLLOW_UPS } else { 1 };
@@ -59,13 +59,16 @@ pub(super) fn check_answer_form(
                 };
                 (checked, WrongFormResult::Derived)
             }
+            Role::Compact if call_token.is_some() => {
+                most_follow_ups = 1;
+                (memory::read::check_memory_form(reply, call_token), WrongFormResult::Derived)
+            }
             Role::Prompt
             | Role::Plan
             | Role::Build
             | Role::Implement
             | Role::Fix
             | Role::Review
-            // The run continues without a memory; that is not worth another call.
             | Role::Compact
             | Role::Message => (Ok(()), WrongFormResult::Derived),
         }
