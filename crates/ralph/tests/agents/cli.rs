@@ -176,19 +176,6 @@ impl Cli {
         }
     }
 
-    /// Returns whether the CLI checks an answer against its schema, and has the model correct it.
-    pub(crate) fn enforces_schemas(self) -> bool {
-        match self {
-            Self::Claude | Self::Qwen => true,
-            Self::Codex
-            | Self::Gemini
-            | Self::Opencode
-            | Self::Cline
-            | Self::Copilot
-            | Self::Pi => false,
-        }
-    }
-
     /// Returns a turn in which the model writes a file with the tool that is made for it.
     pub(crate) fn writes(self, place: &Path, text: &str) -> ModelTurn {
         let file = |key: &str, body: &str| {

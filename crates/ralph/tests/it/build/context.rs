@@ -117,7 +117,7 @@ fn context_continues_from_the_last_run() {
 #[test]
 fn prompt_budget_is_applied_and_reported() {
     let tasks = [with_skills("a", &["testing", "debugging", "own"])];
-    let small = settings(json!({ "context": { "budgetTokens": 1300 } }));
+    let small = settings(json!({ "context": { "budgetTokens": 1180 } }));
     let sealed = project(&tasks, &teller(), &small);
     sealed.write_file(".ralph/skills/own.md", &"Always whisper.\n".repeat(200));
     commit_all(&sealed);
