@@ -82,7 +82,7 @@ mod tests {
     fn a_follow_up_says_what_was_missing_and_quotes_the_answer() {
         let answers = ["Looks good.\nApproved!".to_owned()];
         let wanted = WantedAnswer::Verdict { task: None, range: None };
-        expect_test::expect![[r#"
+        expect_test::expect![[r"
             Your last answer could not be used: it contains no JSON object of the requested form.
 
             This is what you answered:
@@ -93,7 +93,7 @@ mod tests {
             Do not review everything again, and change no files. Put your judgement into the requested form. Look something up only where you have no evidence yet.
 
             Answer with only the JSON object. An approval has one entry in `criteria`, with `evidence`, for each criterion.
-        "#]]
+        "]]
         .assert_eq(&render_follow_up(&answers, "it contains no JSON object of the requested form", wanted));
     }
 

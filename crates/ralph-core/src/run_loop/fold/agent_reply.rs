@@ -51,7 +51,7 @@ pub(crate) fn apply_reply(
             call.not_before =
                 Some(at.saturating_add(recipe.retries.retry_pause(call.failures, seed)));
             if call.failures > recipe.retries.max {
-                end_failed_call(call, reply, failure, form);
+                end_failed_call(call, reply, failure, &form);
             }
         }
         (FailureRule::RetrySmaller, PromptSize::Full) => call.size = PromptSize::Smallest,
@@ -83,26 +83,24 @@ pub(crate) fn apply_reply(
 
 /// Ends a call that failed as often as it may. An agent that says nothing, or nothing that can be
 /// read, has answered in the wrong form; other failures end the run.
-fn end_failed_call(call: &mut AgentCallState, reply: &Reply, failure: &Failure, form: AnswerForm) {
+fn end_failed_call(call: &mut AgentCallState, reply: &Reply, failure: &Failure, form: &AnswerForm) {
     let hopeless = AgentCallEnd::Hopeless(failure.clone());
     let is_answer = matches!(failure.class, FailureClass::Empty | FailureClass::Malformed);
     let finally = match form {
-        AnswerForm::Wrong { finally, .. } if is_answer => finally,
+        AnswerForm::Wrong { finally, .. } if is_answer => *finally,
         AnswerForm::Wrong { .. } | AnswerForm::Right => {
             call.end = Some(hopeless);
             return;
         }
     };
-    let is_first = call.wrong.is_none();
+    // Nothing can be derived from an agent that has said nothing at all.
+    if finally == WrongFormResult::Derived && call.wrong.is_none() {
+        call.end = Some(hopeless);
+        return;
+    }
     let wrong = call.wrong.get_or_insert_default();
     wrong.fault.clone_from(&failure.message);
-    call.end = Some(match finally {
-        WrongFormResult::Derived if is_first => {
-            call.wrong = None;
-            hopeless
-        }
-        finally => build_end(finally, wrong, reply, failure.clone()),
-    });
+    call.end = Some(build_end(finally, wrong, reply, failure.clone()));
 }
 
 /// Applies an answer. One in the wrong form is requested again at once, a few times.

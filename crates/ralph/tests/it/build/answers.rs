@@ -198,7 +198,7 @@ fn handoff_that_is_only_quoted_does_not_count() {
     for works in [
         format!("echo work > a.txt; hand_off $token 'Own.'; echo '{quoted}'"),
         format!("echo work > a.txt; echo '{quoted}'; hand_off $token 'Own.'"),
-        format!("echo work > a.txt; hand_off $token 'Own.'; hand_off 0123456789ab QUOTED"),
+        "echo work > a.txt; hand_off $token 'Own.'; hand_off 0123456789ab QUOTED".to_owned(),
         format!("echo work > a.txt; [ $again ] && hand_off $token 'Own.' || echo '{quoted}'"),
     ] {
         let sealed = talker("exit 1", &works, &settings(json!({})));
