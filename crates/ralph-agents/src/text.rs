@@ -11,7 +11,7 @@ use ralph_model::failure::{Failure, FailureClass};
 
 use super::adapter::AgentAdapter;
 use super::call::{self, AgentCall, CallContext, IdleWatch};
-use super::translator::{Evidence, LineActivity, ParsedLine, Translate};
+use super::translator::{Evidence, LineActivity, ParsedLine, Translate, describe_long_line};
 use super::{exit_failure, rate_limit_text};
 
 /// Everything about plain text that ralph looks up.
@@ -51,6 +51,11 @@ impl Translate for TextTranslator {
         }
         let passed = self.echo.feed(text.as_bytes());
         Self::parse_text(String::from_utf8_lossy(&passed).into_owned())
+    }
+
+    /// The line is an answer, but an unusable one: its start may be a quotation.
+    fn push_long_line(&mut self, _start: &str, bytes: u64) -> ParsedLine {
+        Self::parse_text(describe_long_line(bytes) + "\n")
     }
 
     fn finish(&mut self) -> ParsedLine {

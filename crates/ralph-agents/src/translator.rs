@@ -26,6 +26,12 @@ pub(super) trait Translate: fmt::Debug + Send {
         self.push_line(line).into()
     }
 
+    /// Reads a line of this many bytes, of which only the start was kept.
+    fn push_long_line(&mut self, start: &str, bytes: u64) -> ParsedLine {
+        let line = format!("{} {start}...", describe_long_line(bytes));
+        ParsedLine { events: vec![AgentEvent::Unparsed { line }], activity: LineActivity::Idle }
+    }
+
     /// Returns events that were held back, after the end of stdout.
     fn finish(&mut self) -> ParsedLine {
         ParsedLine::from_activity(LineActivity::Idle)
@@ -48,6 +54,11 @@ pub(super) trait Translate: fmt::Debug + Send {
     fn missing_hooks(&self) -> Option<&str> {
         None
     }
+}
+
+/// Returns what stands for a line that is too long to be read.
+pub(super) fn describe_long_line(bytes: u64) -> String {
+    format!("[a line of {bytes} bytes, whole in the raw stream]")
 }
 
 /// The events of one line, and what they say about progress.
@@ -186,6 +197,11 @@ impl Translator {
     /// Reads a line of stdout, without its newline, decoded lossily.
     pub fn push_line(&mut self, line: &str) -> LineResult {
         self.0.push_line_with_reply(line)
+    }
+
+    /// Reads a line that is too long to be kept: its start, and its length.
+    pub fn push_long_line(&mut self, start: &str, bytes: u64) -> ParsedLine {
+        self.0.push_long_line(start, bytes)
     }
 
     /// Returns events that were held back, after the end of stdout. They belong to the reading.

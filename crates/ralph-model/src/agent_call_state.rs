@@ -30,15 +30,14 @@ pub struct AgentCallState {
     /// The end, once reached.
     pub end: Option<AgentCallEnd>,
     pub last_failure: Option<Failure>,
-    /// The token that distinguishes the answer to the last call from quoted ones, if
-    /// there is one.
+    /// The token that the answer to the last call carries if it is in the agent's text.
     pub token: Option<String>,
     /// Answers in the wrong form so far. The next call asks only for what is missing.
     pub wrong: Option<WrongAnswer>,
 }
 
 /// Answers in the wrong form.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct WrongAnswer {
     /// The answers, oldest first.
     pub texts: Vec<String>,

@@ -219,6 +219,15 @@ fn build_exit(code: i32) -> ChildEnd {
     }
 }
 
+/// Returns an answer with the token of its call in its first object, as the prompt demands.
+pub(crate) fn add_token(request: &AgentRequest, text: &str) -> String {
+    let token = request.schema.as_ref().and_then(|it| it["properties"]["token"].get("const"));
+    match token {
+        Some(token) => text.replacen("{\"", &format!("{{\"token\": {token}, \""), 1),
+        None => text.to_owned(),
+    }
+}
+
 impl Agent for SharedWorld {
     fn ask(&mut self, request: &AgentRequest, on_event: &mut dyn FnMut(&AgentEvent)) -> Reply {
         self.count_call();
@@ -238,9 +247,10 @@ impl Agent for SharedWorld {
             if let Some(doing) = world.world_script {
                 doing(request, &mut world);
             }
+            let text = add_token(request, &action.text);
             let reply = Reply {
-                signal: ralph_core::answers::completion::find_signal(&action.text),
-                text: action.text,
+                signal: ralph_core::answers::completion::find_signal(&text),
+                text,
                 structured: None,
                 usage: Usage {
                     input: Tokens(100),

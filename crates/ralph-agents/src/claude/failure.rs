@@ -218,6 +218,10 @@ fn judge_message(message: &str, evidence: &Evidence<'_>) -> Failure {
 pub(super) struct ClaudeTextTranslator(pub(super) TextTranslator);
 
 impl Translate for ClaudeTextTranslator {
+    fn push_long_line(&mut self, start: &str, bytes: u64) -> ParsedLine {
+        self.0.push_long_line(start, bytes)
+    }
+
     fn push_line(&mut self, line: &str) -> ParsedLine {
         self.0.push_line(line)
     }

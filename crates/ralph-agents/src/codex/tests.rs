@@ -98,11 +98,16 @@ fn text_mode_without_file_has_no_answer() {
 #[test]
 fn structured_answer_is_read_from_the_last_message() {
     let mut request = build_request(AgentKind::Codex, &[], "Do it.");
-    request.schema = Some(Schema::new(serde_json::json!({ "type": "object" })));
+    let schema = Schema::new(serde_json::json!({ "type": "object", "properties": {} }));
+    request.schema = Some(schema.with_token("k7"));
     let structured = |name| {
-        test_support::read_stream(&request, &CODEX.stream(name), "", exit(0), NOW).1.structured
+        let stream =
+            CODEX.stream(name).replace(r#"{\"status\""#, r#"{\"token\":\"k7\",\"status\""#);
+        test_support::read_stream(&request, &stream, "", exit(0), NOW).1.structured
     };
-    let expect = serde_json::json!({ "status": "done", "summary": "Everything is in place." });
+    let expect = serde_json::json!({
+        "token": "k7", "status": "done", "summary": "Everything is in place.",
+    });
     assert_eq!(structured("output-schema"), Some(expect));
     // Codex does not check what comes back.
     assert_eq!(structured("output-schema-ignored"), None);

@@ -168,9 +168,12 @@ impl ReplyFold {
         }
     }
 
-    /// Finds a structured answer in the text of the final answer, if one is requested.
+    /// Finds a structured answer in the text of the final answer, if one is requested. Without a
+    /// token in the schema the agent reports it separately, and objects in its text are
+    /// quotations.
     fn find_structured_answer(&self) -> Option<serde_json::Value> {
         let schema = self.schema.as_ref()?;
+        structured_output::find_token(schema)?;
         match (&self.result_text, self.message.is_empty) {
             (Some(text), true) => structured_output::find_answer(text, schema).ok(),
             (Some(_) | None, _) => {

@@ -1,40 +1,50 @@
 //! Structured answers: requesting one in a prompt, and finding one in the text of an agent.
 //!
-//! An agent may quote objects of others, so only its own last one counts; if that cannot be
-//! determined, the answer is unusable and is requested again. A schema also has a strict form,
-//! for APIs that accept no other: every object is closed, every property is required, and
-//! optional ones may be null. [`remove_nulls`] reads such an answer. Not here: agents that
-//! enforce a schema by a flag, and whether an answer matches its schema, which the caller checks.
+//! An agent may quote objects of others, so its prompt has a token that only its own object can
+//! carry, and the last one of those counts. A schema has two more forms: an example, for prompts,
+//! and a strict form, for APIs that accept no other: every object is closed, every property is
+//! required, and optional ones may be null. [`remove_nulls`] reads such an answer. Not here:
+//! agents that enforce a schema by a flag, and whether an answer matches its schema, which the
+//! caller checks.
+
+mod object_reader;
 
 use std::fmt;
 use std::hash::{DefaultHasher, Hasher as _};
 use std::ops::Deref;
 use std::sync::Arc;
 
+use ralph_model::agent_output::Reply;
 use serde_json::{Map, Value, json};
+
+use object_reader::{ObjectMatch, read_first_key, read_object, repair_object};
 
 /// The JSON Schema of an answer.
 ///
-/// Built once and shared: one of ours has a hundred small maps, and thousands of characters in
-/// every prompt that includes it.
+/// Built once and shared: one of ours has a hundred small maps.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Schema(Arc<SchemaForms>);
 
 #[derive(Debug, PartialEq)]
 struct SchemaForms {
     value: Value,
-    /// The schema as text for people and agents.
-    shown: String,
+    /// The object to fill in, for prompts.
+    example: String,
     /// The schema for APIs that require the strict form.
     strict: Value,
 }
 
 impl Schema {
-    /// Returns a schema with the forms that prompts and APIs need.
+    /// Returns a schema whose example is an empty object.
     pub fn new(value: Value) -> Self {
-        let shown = format!("{value:#}");
+        Self::with_example(value, "{}")
+    }
+
+    /// Returns a schema with the object that prompts show: each value in it says what belongs
+    /// there.
+    pub fn with_example(value: Value, example: &str) -> Self {
         let strict = make_strict(&value);
-        Self(Arc::new(SchemaForms { value, shown, strict }))
+        Self(Arc::new(SchemaForms { value, example: example.to_owned(), strict }))
     }
 
     /// Returns the strict form of the schema.
@@ -45,7 +55,7 @@ impl Schema {
     /// Returns the schema for answers that repeat a token. Text that was written before the
     /// prompt cannot contain it.
     #[must_use]
-    pub(crate) fn with_token(&self, token: &str) -> Self {
+    pub fn with_token(&self, token: &str) -> Self {
         let mut value = self.0.value.clone();
         if let Some(properties) = value.get_mut("properties").and_then(Value::as_object_mut) {
             properties.insert(TOKEN.to_owned(), json!({ "type": "string", "const": token }));
@@ -53,7 +63,14 @@ impl Schema {
         if let Some(required) = value.get_mut("required").and_then(Value::as_array_mut) {
             required.push(TOKEN.into());
         }
-        Self::new(value)
+        let fields = self.0.example.strip_prefix('{').unwrap_or_default();
+        let example = format!("{{\n  \"{TOKEN}\": \"{token}\",{fields}");
+        Self::with_example(value, &example)
+    }
+
+    /// Returns the example, for readers that do not want it as an answer.
+    pub(crate) fn parse_example(&self) -> Value {
+        serde_json::from_str(&self.0.example).unwrap_or_default()
     }
 }
 
@@ -131,17 +148,16 @@ pub fn remove_nulls(value: &Value) -> Value {
 /// A text with more braces that begin no object is not an answer but a program.
 const MOST_TRIES: usize = 10_000;
 
-/// How many bytes of a malformed object are searched for repairs.
-const LONGEST_REPAIR: usize = 100_000;
+/// How many malformed objects of a text are repaired: an answer has one.
+const MOST_REPAIRS: usize = 50;
 
 /// Returns a prompt that requests an answer with a schema, by text alone.
 pub(crate) fn append_schema(prompt: &str, schema: &Schema) -> String {
     format!(
-        "{}\n\nEnd your answer with one fenced code block marked `json`. It holds a single JSON \
-         object that is valid under the JSON Schema below, and nothing follows it.\n\n\
-         ```json-schema\n{}\n```\n",
+        "{}\n\nEnd your answer with this JSON object, filled in, in one block marked `json`. \
+         Leave out lists that would be empty. Nothing follows it.\n\n```json\n{}\n```\n",
         prompt.trim_end(),
-        schema.0.shown
+        schema.0.example
     )
 }
 
@@ -155,7 +171,7 @@ pub enum AnswerFault {
     CutOff,
     /// Several objects with different decisions.
     Contradictory,
-    /// The token occurs, but no readable object carries it.
+    /// No object carries the token.
     WithoutToken,
 }
 
@@ -171,41 +187,59 @@ impl fmt::Display for AnswerFault {
     }
 }
 
-/// Finds the structured answer in the text of an agent: the last object that has a property of
-/// the schema, fenced or not. `schema` is what was requested; an agent that repeats it has not
-/// answered.
+/// Finds the structured answer in a reply. An object that the agent reported separately from its
+/// text is its own; one in the text must carry the token of the call, if it had one.
+pub(crate) fn find_reply_answer(
+    reply: &Reply,
+    schema: &Schema,
+    token: Option<&str>,
+) -> Result<Value, AnswerFault> {
+    match (&reply.structured, token) {
+        (Some(value), _) => Ok(value.clone()),
+        (None, Some(token)) => find_answer(&reply.text, &schema.with_token(token)),
+        (None, None) => find_answer(&reply.text, schema),
+    }
+}
+
+/// Finds the structured answer in the text of an agent, fenced or not: the last object with the
+/// schema's token. Objects without it are quotations.
 ///
-/// An object with the schema's token is the agent's own. Without a token, an unreadable object or
-/// objects with different decisions make the answer unusable: a quotation must never count as the
-/// answer.
+/// Where the schema has no token, the last object that has one of its properties counts, but any
+/// doubt makes the answer unusable: an unreadable object, or objects with different decisions.
 pub fn find_answer(text: &str, schema: &Value) -> Result<Value, AnswerFault> {
-    let AnswerScan { objects, fault, .. } = scan_objects(text, schema);
-    let decides_alike = |one: &Value, other: &Value| {
+    let token = find_token(schema);
+    let AnswerScan { objects, fault } = scan_objects(text, schema, token);
+    let Some(token) = token else {
+        return fault.map_or_else(|| select_last(&objects, schema), Err);
+    };
+    let quoted_token = format!("\"{token}\"");
+    let is_token_in = |text: &str| text.contains(&quoted_token);
+    let is_quoted = !objects.is_empty();
+    let own: Vec<_> = objects.into_iter().filter(|(value, _)| has_token(value, token)).collect();
+    match own.last() {
+        // A later object of its own could not be read.
+        Some((_, end)) if is_token_in(&text[*end..]) => {
+            Err(fault.unwrap_or(AnswerFault::Malformed))
+        }
+        Some(_) => select_last(&own, schema),
+        None if is_token_in(text) => Err(fault.unwrap_or(AnswerFault::WithoutToken)),
+        None if is_quoted => Err(AnswerFault::WithoutToken),
+        None => Err(fault.unwrap_or(AnswerFault::Missing)),
+    }
+}
+
+/// Returns the last object, unless the objects decide differently.
+fn select_last(objects: &[(Value, usize)], schema: &Value) -> Result<Value, AnswerFault> {
+    let (last, _) = objects.last().ok_or(AnswerFault::Missing)?;
+    let decides_alike = |other: &Value| {
         list_enum_names(schema).all(|name| {
-            match (normalize_value(one, name), normalize_value(other, name)) {
+            match (normalize_value(other, name), normalize_value(last, name)) {
                 (Some(one), Some(other)) => one == other,
                 (_, _) => true,
             }
         })
     };
-    if let Some(token) = find_token(schema).filter(|token| text.contains(token)) {
-        let own: Vec<&(Value, usize)> =
-            objects.iter().filter(|(value, _)| has_token(value, token)).collect();
-        let (last, end) = own.last().ok_or(fault.unwrap_or(AnswerFault::WithoutToken))?;
-        // A later object of its own could not be read.
-        if text[*end..].contains(token) {
-            return Err(fault.unwrap_or(AnswerFault::Malformed));
-        }
-        if own.iter().any(|(value, _)| !decides_alike(value, last)) {
-            return Err(AnswerFault::Contradictory);
-        }
-        return Ok(last.clone());
-    }
-    if let Some(fault) = fault {
-        return Err(fault);
-    }
-    let (last, _) = objects.last().ok_or(AnswerFault::Missing)?;
-    if objects.iter().any(|(value, _)| !decides_alike(value, last)) {
+    if objects.iter().any(|(value, _)| !decides_alike(value)) {
         return Err(AnswerFault::Contradictory);
     }
     Ok(last.clone())
@@ -220,13 +254,8 @@ pub(crate) fn make_token(seed: &str) -> String {
 }
 
 /// Returns whether an answer repeats the token of its prompt.
-pub(crate) fn has_token(answer: &Value, token: &str) -> bool {
+fn has_token(answer: &Value, token: &str) -> bool {
     answer.get(TOKEN).and_then(Value::as_str) == Some(token)
-}
-
-/// Returns the text without the JSON objects that have a property of the schema.
-pub(crate) fn extract_prose(text: &str, schema: &Value) -> String {
-    scan_objects(text, schema).prose
 }
 
 /// Returns the value of a property in one spelling: lower case, joined by `_`.
@@ -246,48 +275,56 @@ fn list_enum_names(schema: &Value) -> impl Iterator<Item = &str> {
     properties.filter(|(_, it)| it.get("enum").is_some()).map(|(name, _)| name.as_str())
 }
 
-/// The contents of a text.
+/// The objects of a text.
 struct AnswerScan {
     /// The objects with a property of the schema, each with its end offset.
     objects: Vec<(Value, usize)>,
     /// What is wrong with the last unreadable one.
     fault: Option<AnswerFault>,
-    prose: String,
 }
 
-/// Tries every brace that is not part of an earlier object.
-fn scan_objects(text: &str, schema: &Value) -> AnswerScan {
+/// Tries every brace that is not part of an earlier answer. With a token, nothing before the
+/// agent's own object can hide it, and that object may have mistakes that many models make.
+fn scan_objects(text: &str, schema: &Value, token: Option<&str>) -> AnswerScan {
     let properties = schema.get("properties").and_then(Value::as_object);
     let has_property = |object: &Map<String, Value>| match properties {
         Some(properties) => object.keys().any(|key| properties.contains_key(key)),
         // `{}` in a sentence is code, not an answer.
         None => !object.is_empty(),
     };
-    let mut found = AnswerScan { objects: Vec::new(), fault: None, prose: String::new() };
+    let mut found = AnswerScan { objects: Vec::new(), fault: None };
     let mut at = 0;
-    let mut seen = 0;
+    let mut repairs = 0;
     for _ in 0..MOST_TRIES {
         let Some(offset) = text[at..].find('{') else { break };
         at += offset;
         let first_key = read_first_key(&text[at..]);
         let is_wanted =
             first_key.is_some_and(|key| properties.is_none_or(|all| all.contains_key(key)));
-        match read_object(&text[at..], is_wanted) {
-            ObjectMatch::Object(value, length) => {
-                let is_answer = value.as_object().is_some_and(&has_property) && value != *schema;
+        let mut read = read_object(&text[at..]);
+        if is_wanted && matches!(read, ObjectMatch::Nothing) && repairs < MOST_REPAIRS {
+            repairs += 1;
+            let quotes = token.is_some();
+            read = repair_object(&text[at..], quotes).unwrap_or(ObjectMatch::Nothing);
+        }
+        match read {
+            ObjectMatch::Object(object, length) => {
+                let is_answer = has_property(&object) && schema.as_object() != Some(&object);
                 if is_answer {
-                    found.prose.push_str(&text[seen..at]);
-                    seen = at + length;
-                    found.objects.push((value, seen));
+                    found.objects.push((Value::Object(object), at + length));
                 }
-                at += length;
+                at += if is_answer || token.is_none() { length } else { 1 };
             }
-            // The text ends within it: what it contains is a part of the answer, not the answer.
             ObjectMatch::Cut => {
                 if first_key.is_some() {
                     found.fault = Some(AnswerFault::CutOff);
                 }
-                break;
+                // The text ends within it: without a token, what it contains may be a part of the
+                // answer, not the answer.
+                if token.is_none() {
+                    break;
+                }
+                at += 1;
             }
             ObjectMatch::Nothing => {
                 if is_wanted {
@@ -297,73 +334,7 @@ fn scan_objects(text: &str, schema: &Value) -> AnswerScan {
             }
         }
     }
-    found.prose.push_str(&text[seen..]);
     found
-}
-
-/// Returns the first key of what looks like an object.
-fn read_first_key(text: &str) -> Option<&str> {
-    let (key, rest) = text.strip_prefix('{')?.trim_start().strip_prefix('"')?.split_once('"')?;
-    rest.trim_start().starts_with(':').then_some(key)
-}
-
-/// What a text begins with.
-enum ObjectMatch {
-    /// A complete object of this many bytes.
-    Object(Value, usize),
-    /// An object without an end.
-    Cut,
-    Nothing,
-}
-
-/// Reads an object at the beginning of a text. One that `is_wanted` may have trailing commas, as
-/// many models write them.
-fn read_object(text: &str, is_wanted: bool) -> ObjectMatch {
-    let mut values = serde_json::Deserializer::from_str(text).into_iter::<Value>();
-    match values.next() {
-        Some(Ok(value)) if value.is_object() => ObjectMatch::Object(value, values.byte_offset()),
-        Some(Err(error)) if error.is_eof() => ObjectMatch::Cut,
-        Some(Err(_)) if is_wanted => match remove_trailing_commas(text) {
-            Some((repaired, length)) => match serde_json::from_str(&repaired) {
-                Ok(value) => ObjectMatch::Object(value, length),
-                Err(_) => ObjectMatch::Nothing,
-            },
-            None => ObjectMatch::Nothing,
-        },
-        Some(Ok(_) | Err(_)) | None => ObjectMatch::Nothing,
-    }
-}
-
-/// Returns the object at the beginning of a text without its trailing commas, and its length in
-/// bytes; `None` if its braces do not match.
-fn remove_trailing_commas(text: &str) -> Option<(String, usize)> {
-    let mut repaired = String::new();
-    let mut depth = 0_usize;
-    let mut is_text = false;
-    let mut is_escaped = false;
-    for (at, character) in text.char_indices() {
-        if at > LONGEST_REPAIR {
-            return None;
-        }
-        match character {
-            _ if is_escaped => is_escaped = false,
-            '\\' if is_text => is_escaped = true,
-            '"' => is_text = !is_text,
-            '{' | '[' if !is_text => depth += 1,
-            '}' | ']' if !is_text => {
-                let kept = repaired.trim_end();
-                let kept = kept.strip_suffix(',').unwrap_or(kept).len();
-                repaired.truncate(kept);
-                depth = depth.checked_sub(1)?;
-            }
-            _ => {}
-        }
-        repaired.push(character);
-        if depth == 0 {
-            return Some((repaired, at + character.len_utf8()));
-        }
-    }
-    None
 }
 
 #[cfg(test)]

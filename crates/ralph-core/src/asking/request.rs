@@ -49,6 +49,8 @@ pub struct CallOrder {
 #[derive(Debug, Clone, PartialEq)]
 pub struct BuiltRequest {
     pub request: AgentRequest,
+    /// The token that an answer in the agent's text must carry, if an answer is requested.
+    pub token: Option<String>,
     /// Cost of each section of the prompt, if counted.
     pub budget: Vec<SectionCost>,
     /// Texts that cannot be used or contain mistakes.
@@ -73,7 +75,8 @@ pub fn build_request(
     let (prompt, budget) = writer.write_prompt()?;
     let prompt = with_notes(prompt, &notes);
     let request = add_instructions(AgentRequest { prompt, ..empty }, materials)?;
-    Ok(BuiltRequest { request, budget, warnings: writer.warnings })
+    let token = request.schema.is_some().then_some(token);
+    Ok(BuiltRequest { request, token, budget, warnings: writer.warnings })
 }
 
 /// Returns the request of a call without its prompt, as it is needed to find the reply to a call
@@ -98,11 +101,12 @@ pub fn build_request_without_prompt(
         Support::Yes => limits.budget.cost_left(state.totals.usage),
         Support::No => None,
     };
-    // A structured answer arrives separately from text that the agent quotes, so it needs no
-    // token.
+    // An agent that enforces the schema reports the answer separately from its text. It never
+    // learns the token, so no object in its text can count; and its schema stays the same in all
+    // calls, as the prompt cache of the API needs it.
     let token = match agent.capabilities.schema {
-        SchemaOutput::None => token,
-        SchemaOutput::Unchecked | SchemaOutput::Enforced => None,
+        SchemaOutput::None | SchemaOutput::Unchecked => token,
+        SchemaOutput::Enforced => None,
     };
     AgentRequest {
         run: state.run.clone(),
@@ -129,25 +133,23 @@ fn make_token(state: &RunState, ask: AskNumber, moment: Moment) -> String {
 }
 
 fn select_schema(state: &RunState, purpose: &Purpose, token: Option<&str>) -> Option<Schema> {
-    let verdict = || match token {
-        Some(token) => review::build_verdict_schema().with_token(token),
-        None => review::build_verdict_schema(),
-    };
-    match (purpose, find_call_role(state, purpose)) {
+    let schema = match (purpose, find_call_role(state, purpose)) {
         // An agent that owns the list reports in the list and in its notes. With a schema the
         // agent would end before its hooks have run.
-        (Purpose::Work, Role::Compact) => Some(memory::build_memory_schema()),
-        (Purpose::Work, _) if state.recipe.is_list_owned_by_agent() => None,
-        (Purpose::Gate(_), _) | (Purpose::Work, Role::Review) => Some(verdict()),
-        (Purpose::Work, Role::Implement | Role::Fix) => {
-            Some(handoff_reading::build_handoff_schema())
-        }
-        (Purpose::Work | Purpose::Message, _) => None,
-    }
+        (Purpose::Work, Role::Compact) => memory::build_memory_schema(),
+        (Purpose::Work, _) if state.recipe.is_list_owned_by_agent() => return None,
+        (Purpose::Gate(_), _) | (Purpose::Work, Role::Review) => review::build_verdict_schema(),
+        (Purpose::Work, Role::Implement | Role::Fix) => handoff_reading::build_handoff_schema(),
+        (Purpose::Work | Purpose::Message, _) => return None,
+    };
+    Some(match token {
+        Some(token) => schema.with_token(token),
+        None => schema,
+    })
 }
 
 /// Puts the system prompt file in front of the prompt for an agent that has no option for it, and
-/// the schema behind it for one that takes none.
+/// the object to fill in behind it for one that takes no schema.
 fn add_instructions(
     mut request: AgentRequest,
     materials: &Materials,

@@ -19,7 +19,7 @@ pub fn build_verdict_schema() -> Schema {
 }
 
 static SCHEMA: LazyLock<Schema> = LazyLock::new(|| {
-    Schema::new(json!({
+    let schema = json!({
         "type": "object",
         "properties": {
             "verdict": {"type": "string", "enum": ["approved", "changes_requested"]},
@@ -38,8 +38,15 @@ static SCHEMA: LazyLock<Schema> = LazyLock::new(|| {
             },
         },
         "required": ["verdict", "feedback", "criteria"],
-    }))
+    });
+    Schema::with_example(schema, EXAMPLE)
 });
+
+const EXAMPLE: &str = r#"{
+  "verdict": "approved, or changes_requested",
+  "feedback": "what to fix and where (file:line); empty if approved",
+  "criteria": [{"criterion": "a criterion, word for word", "met": true, "evidence": "the code and the test or command that show it"}]
+}"#;
 
 /// What a valid verdict must contain besides its decision.
 #[derive(Debug, Clone, Copy, Default)]
@@ -63,58 +70,52 @@ pub(crate) fn check_answer(reply: &Reply, demands: VerdictDemands<'_>) -> Result
     if answer.verdict == ReviewVerdict::ChangesRequested {
         return Ok(());
     }
-    // Without the token the object may be a quotation. Then the text around it must not refuse.
-    let is_sure = demands.token.is_none_or(|token| structured_output::has_token(&value, token));
-    if !is_sure
-        && is_refusal(&structured_output::extract_prose(&reply.text, &build_verdict_schema()))
-    {
-        return Err("its JSON object approves, but the text around it asks for changes".to_owned());
-    }
-    let shown = answer.criteria.iter().filter(|check| !check.evidence.trim().is_empty()).count();
-    if shown >= demands.criteria.len() {
+    let shown: Vec<usize> = (answer.criteria.iter())
+        .filter(|check| !check.evidence.trim().is_empty())
+        .filter_map(|check| find_criterion(demands.criteria, &check.criterion))
+        .collect();
+    let missing: Vec<String> = (demands.criteria.iter().enumerate())
+        .filter(|(at, _)| !shown.contains(at))
+        .map(|(at, criterion)| format!("\n{}. {}", at + 1, criterion.trim()))
+        .collect();
+    if missing.is_empty() {
         return Ok(());
     }
-    let is_shown = |criterion: &&String| {
-        answer.criteria.iter().any(|check| {
-            check.criterion.trim() == criterion.trim() && !check.evidence.trim().is_empty()
-        })
-    };
-    let missing: Vec<String> = (demands.criteria.iter())
-        .filter(|criterion| !is_shown(criterion))
-        .map(|criterion| format!("\n- {criterion}"))
-        .collect();
     Err(format!(
         "it approves without an entry in `criteria` with `evidence` for each criterion. Missing:{}",
         missing.concat()
     ))
 }
 
-fn find_verdict(reply: &Reply, token: Option<&str>) -> Result<Value, AnswerFault> {
-    match (&reply.structured, token) {
-        (Some(value), _) => Ok(value.clone()),
-        (None, Some(token)) => {
-            structured_output::find_answer(&reply.text, &build_verdict_schema().with_token(token))
-        }
-        (None, None) => structured_output::find_answer(&reply.text, &build_verdict_schema()),
-    }
+/// Returns which criterion an entry is about: by its text, otherwise by its number.
+fn find_criterion(criteria: &[String], entry: &str) -> Option<usize> {
+    let name = normalize_criterion(entry);
+    let by_text = criteria.iter().position(|criterion| normalize_criterion(criterion) == name);
+    by_text.or_else(|| {
+        let digits: String = name
+            .trim_start_matches("criterion")
+            .trim_start_matches([' ', '#'])
+            .chars()
+            .take_while(char::is_ascii_digit)
+            .collect();
+        let (_, rest) = name.split_once(&digits).filter(|_| !digits.is_empty())?;
+        let is_number = rest.is_empty() || rest.starts_with(['.', ')', ':']);
+        let number: usize = digits.parse().ok().filter(|_| is_number)?;
+        number.checked_sub(1).filter(|at| *at < criteria.len())
+    })
 }
 
-/// Phrases that refuse an approval, in lower case.
-const REFUSAL_PHRASES: [&str; 9] = [
-    "changes_requested",
-    "changes requested",
-    "request changes",
-    "requesting changes",
-    "not approve",
-    "n't approve",
-    "not be approved",
-    "i refuse",
-    "i reject",
-];
+/// Returns a criterion without what agents change when they copy it: case, spacing, list marks,
+/// and punctuation around it.
+fn normalize_criterion(text: &str) -> String {
+    let words: Vec<String> = text.split_whitespace().map(str::to_lowercase).collect();
+    let line = words.join(" ");
+    let line = line.trim_start_matches("- ").trim_start_matches("[ ] ").trim_start_matches("[x] ");
+    line.trim_matches(['"', '\'', '`', '.', ' ']).to_owned()
+}
 
-fn is_refusal(prose: &str) -> bool {
-    let prose = prose.to_lowercase();
-    REFUSAL_PHRASES.iter().any(|phrase| prose.contains(phrase))
+fn find_verdict(reply: &Reply, token: Option<&str>) -> Result<Value, AnswerFault> {
+    structured_output::find_reply_answer(reply, &build_verdict_schema(), token)
 }
 
 /// Reads a verdict, lenient about its form. The error describes what is wrong with it.

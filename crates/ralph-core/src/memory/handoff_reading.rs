@@ -4,13 +4,14 @@
 
 use std::sync::LazyLock;
 
+use ralph_model::agent_output::Reply;
 use ralph_model::handoff::{Amendment, FileTouched, Handoff, TaskCompleted};
 use ralph_model::ids::TaskId;
 use ralph_model::text;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::answers::structured_output::{self, Schema};
+use crate::answers::structured_output::{self, AnswerFault, Schema};
 
 /// Length of a derived summary, which is the beginning of the final answer.
 const SUMMARY_CHARS: usize = 500;
@@ -31,10 +32,55 @@ pub fn read_handoff(
     Handoff { files_touched: files.to_vec(), ..handoff }
 }
 
+/// Finds the handoff in a reply to a call with a token. The error describes what is wrong with
+/// the answer.
+pub(crate) fn find_handoff(reply: &Reply, token: Option<&str>) -> Result<Value, HandoffFault> {
+    let found = structured_output::find_reply_answer(reply, &build_handoff_schema(), token);
+    let value = found.map_err(HandoffFault::Unusable)?;
+    read_summary(&remove_example(&value)).ok_or(HandoffFault::WithoutSummary)?;
+    Ok(value)
+}
+
+/// Why a reply contains no handoff.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum HandoffFault {
+    #[error("{0}")]
+    Unusable(AnswerFault),
+    #[error("its JSON object has no `task_completed` with a `summary`")]
+    WithoutSummary,
+}
+
+impl HandoffFault {
+    /// Returns whether the agent began to write a handoff.
+    pub(crate) fn is_begun(self) -> bool {
+        match self {
+            Self::Unusable(AnswerFault::Malformed | AnswerFault::CutOff) => true,
+            Self::Unusable(
+                AnswerFault::Missing | AnswerFault::Contradictory | AnswerFault::WithoutToken,
+            )
+            | Self::WithoutSummary => false,
+        }
+    }
+}
+
+/// Returns an answer without null entries, and without those that were copied from the example.
+fn remove_example(value: &Value) -> Value {
+    let example = build_handoff_schema().parse_example();
+    let mut value = structured_output::remove_nulls(value);
+    if let Some(entries) = value.as_object_mut() {
+        entries.retain(|key, entry| example.get(key) != Some(entry));
+    }
+    value
+}
+
+fn read_summary(value: &Value) -> Option<&str> {
+    value.get("task_completed")?.get("summary")?.as_str()
+}
+
 fn from_value(value: &Value, task: &TaskId) -> Option<Handoff> {
-    let value = &structured_output::remove_nulls(value);
+    let value = &remove_example(value);
     let done = value.get("task_completed")?;
-    let summary = done.get("summary")?.as_str()?.to_owned();
+    let summary = read_summary(value)?.to_owned();
     Some(Handoff {
         task_completed: TaskCompleted {
             // An agent that names another task has still worked on this one.
@@ -133,11 +179,11 @@ static SCHEMA: LazyLock<Schema> = LazyLock::new(|| {
     let changes = object(fields.clone(), &[]);
     fields["id"] = text();
     let task = object(fields, &[]);
-    Schema::new(object(
+    let schema = object(
         json!({
             "task_completed": object(
-                json!({"task_id": text(), "summary": text(), "fully_complete": {"type": "boolean"}}),
-                &["task_id", "summary", "fully_complete"],
+                json!({"summary": text(), "fully_complete": {"type": "boolean"}}),
+                &["summary", "fully_complete"],
             ),
             "deviations": list(object(
                 json!({"planned": text(), "actual": text(), "reason": text()}),
@@ -153,10 +199,6 @@ static SCHEMA: LazyLock<Schema> = LazyLock::new(|| {
                 &["item", "reason", "priority"],
             )),
             "recommendations": texts(),
-            "files_touched": list(object(
-                json!({"path": text(), "action": {"type": "string", "enum": ["created", "modified", "deleted"]}}),
-                &["path", "action"],
-            )),
             "plan_amendments": list(object(
                 json!({
                     "action": {"type": "string", "enum": ["add", "modify", "remove"]},
@@ -165,28 +207,32 @@ static SCHEMA: LazyLock<Schema> = LazyLock::new(|| {
                 }),
                 &["action", "reason"],
             )),
-            "tests_added": list(object(
-                json!({"file": text(), "test_names": texts()}),
-                &["file", "test_names"],
-            )),
             "constraints_discovered": list(object(
                 json!({"constraint": text(), "impact": text(), "workaround": text()}),
                 &["constraint", "impact"],
             )),
             "blocked": object(json!({"needs": text(), "why": text()}), &["needs", "why"]),
         }),
-        &[
-            "task_completed",
-            "deviations",
-            "bugs_encountered",
-            "architectural_notes",
-            "files_touched",
-            "plan_amendments",
-            "tests_added",
-            "constraints_discovered",
-        ],
-    ))
+        &["task_completed"],
+    );
+    Schema::with_example(schema, EXAMPLE)
 });
+
+/// Agents read this object instead of the schema, so it says what each field means.
+const EXAMPLE: &str = r#"{
+  "task_completed": {"summary": "what works now, in one or two sentences", "fully_complete": true},
+  "architectural_notes": ["a decision that later tasks must follow"],
+  "constraints_discovered": [{"constraint": "what always holds", "impact": "what breaks otherwise", "workaround": "what to do instead"}],
+  "deviations": [{"planned": "what the task asked for", "actual": "what you did", "reason": "why"}],
+  "bugs_encountered": [{"description": "", "resolution": "", "resolved": false}],
+  "unfinished_business": [{"item": "", "reason": "", "priority": "high, medium or low"}],
+  "recommendations": ["advice for later tasks"],
+  "plan_amendments": [
+    {"action": "add", "task": {"id": "", "title": "", "description": "", "acceptance_criteria": [""]}, "after": "a task id", "reason": ""},
+    {"action": "modify, or remove", "task_id": "", "changes": {"title": ""}, "reason": ""}
+  ],
+  "blocked": {"needs": "only if a person must help", "why": ""}
+}"#;
 
 #[cfg(test)]
 mod tests {
@@ -288,6 +334,20 @@ mod tests {
         for required in schema["required"].as_array().expect("a list") {
             assert!(properties.contains_key(required.as_str().expect("a name")));
         }
-        assert_eq!(properties.len(), 11);
+        assert_eq!(properties.len(), 9);
+        let example = schema.parse_example();
+        let shown = example.as_object().expect("the example is an object");
+        assert!(properties.keys().all(|name| shown.contains_key(name)), "{example:#}");
+    }
+
+    #[test]
+    fn what_was_copied_from_the_example_is_not_read() {
+        let mut value = build_handoff_schema().parse_example();
+        assert!(read_handoff([value.clone()], "words", &task(), &[]).derived);
+        value["task_completed"]["summary"] = json!("Did it.");
+        let handoff = read_handoff([value], "words", &task(), &[]);
+        assert!(!handoff.derived && handoff.task_completed.fully_complete);
+        assert_eq!((handoff.blocked, handoff.plan_amendments), (None, Vec::new()));
+        assert_eq!(handoff.bugs_encountered, Vec::new());
     }
 }

@@ -8,7 +8,7 @@ use ralph_model::agent_output::Reply;
 use ralph_model::memory::{ActiveConstraint, FileKnowledge, LibraryDocs, Memory, ResolvedItem};
 use serde_json::{Value, json};
 
-use crate::answers::structured_output::{self, AnswerFault, Schema};
+use crate::answers::structured_output::{self, Schema};
 
 /// The largest answer in bytes. A prompt has space for a third of it; a larger answer repeats
 /// what it was supposed to condense.
@@ -30,7 +30,7 @@ static SCHEMA: LazyLock<Schema> = LazyLock::new(|| {
     let text = || json!({"type": "string"});
     let texts = || json!({"type": "array", "items": {"type": "string"}});
     let list = |properties: Value, required: &[&str]| json!({"type": "array", "items": {"type": "object", "properties": properties, "required": required}});
-    Schema::new(json!({
+    let schema = json!({
         "type": "object",
         "properties": {
             "project_summary": text(),
@@ -52,24 +52,34 @@ static SCHEMA: LazyLock<Schema> = LazyLock::new(|| {
             "project_summary", "completed_work", "active_constraints", "architectural_decisions",
             "file_knowledge",
         ],
-    }))
+    });
+    Schema::with_example(schema, EXAMPLE)
 });
 
-/// Reads the memory in an answer. The error describes what is wrong with it.
-pub fn parse_memory(reply: &Reply) -> Result<MemoryAnswer, String> {
-    match &reply.structured {
-        Some(value) => from_value(value),
-        None => match structured_output::find_answer(&reply.text, &build_memory_schema()) {
-            Ok(value) => from_value(&value),
-            // An object of another kind yields a more precise error.
-            Err(AnswerFault::Missing) => {
-                match structured_output::find_answer(&reply.text, &Value::Null) {
-                    Ok(value) => from_value(&value),
-                    Err(_) => Err("the answer contains no memory".to_owned()),
-                }
-            }
-            Err(fault) => Err(format!("the answer contains no memory: {fault}")),
-        },
+const EXAMPLE: &str = r#"{
+  "project_summary": "what the project is and how far it is",
+  "completed_work": ["a thing that is done"],
+  "active_constraints": [{"constraint": "what always holds", "source_iteration": "3"}],
+  "architectural_decisions": ["what later work has to follow"],
+  "unresolved_issues": ["what is open"],
+  "file_knowledge": [{"path": "a file that matters", "purpose": "what for"}],
+  "library_docs": [{"library": "", "key_apis": "", "usage_notes": ""}],
+  "resolved": [{"item": "a constraint or issue that no longer holds, word for word", "reason": "why"}]
+}"#;
+
+/// Returns what is wrong with the form of an answer that should contain a memory, as text for the
+/// agent.
+pub(crate) fn check_memory_form(reply: &Reply, token: Option<&str>) -> Result<(), String> {
+    let found = structured_output::find_reply_answer(reply, &build_memory_schema(), token);
+    found.map(|_| ()).map_err(|fault| fault.to_string())
+}
+
+/// Reads the memory in the answer to a call with a token. The error describes what is wrong with
+/// it.
+pub fn parse_memory(reply: &Reply, token: Option<&str>) -> Result<MemoryAnswer, String> {
+    match structured_output::find_reply_answer(reply, &build_memory_schema(), token) {
+        Ok(value) => from_value(&value),
+        Err(fault) => Err(format!("the answer contains no memory: {fault}")),
     }
 }
 
@@ -77,7 +87,8 @@ fn from_value(value: &Value) -> Result<MemoryAnswer, String> {
     let Some(summary) = value.get("project_summary").and_then(Value::as_str) else {
         return Err("the answer contains no memory: it has no `project_summary`".to_owned());
     };
-    if summary.trim().is_empty() {
+    let is_example = build_memory_schema().parse_example()["project_summary"] == summary;
+    if summary.trim().is_empty() || is_example {
         return Err("the memory in the answer is empty".to_owned());
     }
     let size = value.to_string().len();

@@ -157,11 +157,7 @@ pub(super) fn process_stdout_line(
             tail.feed_text("\n");
             translator.push_line(&line)
         }
-        OutputLine::TooLong { start, bytes } => {
-            let line = format!("[a line of {bytes} bytes, whole in the raw stream] {start}...");
-            let events = vec![AgentEvent::Unparsed { line }];
-            agents::ParsedLine { events, activity: LineActivity::Idle }.into()
-        }
+        OutputLine::TooLong { start, bytes } => translator.push_long_line(&start, bytes).into(),
     };
     for event in &parsed.parsed.events {
         reading.apply_event(event);

@@ -222,10 +222,11 @@ impl<'a, W: Write> ScenarioPlayer<'a, W> {
                 self.end_turn(SimTurnEnd::Error(*class, words.clone()))
             }
             ScenarioStep::Structured(value) | ScenarioStep::Handoff(value) => {
-                self.end_turn(SimTurnEnd::Structured(value.clone()))
+                self.end_turn(SimTurnEnd::Structured(add_token(value, self.prompt)))
             }
             ScenarioStep::Verdict(value) => {
-                self.end_turn(SimTurnEnd::Structured(add_evidence(value, self.prompt)))
+                let answer = add_evidence(&add_token(value, self.prompt), self.prompt);
+                self.end_turn(SimTurnEnd::Structured(answer))
             }
             ScenarioStep::EchoPrompt => map_write_error(self.writer.echo_prompt(self.prompt)),
             ScenarioStep::Sleep(seconds) => {
@@ -347,6 +348,16 @@ fn map_write_error(result: io::Result<()>) -> Result<(), PlayStop> {
 
 fn map_step_error(path: &Path, result: io::Result<()>) -> Result<(), PlayStop> {
     result.map_err(|error| PlayStop::Failed(format!("`{}`: {error}", path.display())))
+}
+
+/// Returns an answer with the token of the prompt, if there is one and the scenario gives none.
+fn add_token(answer: &Value, prompt: &str) -> Value {
+    let mut answer = answer.clone();
+    let token = prompt.rsplit_once("\"token\": \"").and_then(|(_, rest)| rest.split_once('"'));
+    if let (Some(object), Some((token, _))) = (answer.as_object_mut(), token) {
+        object.entry("token").or_insert_with(|| token.into());
+    }
+    answer
 }
 
 /// Returns a verdict with an entry for each criterion that the prompt lists, if the scenario

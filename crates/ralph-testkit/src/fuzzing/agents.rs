@@ -287,7 +287,9 @@ fn read(
     let mut events = Vec::new();
     let mut each = |line: OutputLine<'_>| match line {
         OutputLine::Whole(line) => events.extend(translator.push_line(&line).parsed.events),
-        OutputLine::TooLong { start, .. } => events.push(AgentEvent::Unparsed { line: start }),
+        OutputLine::TooLong { start, bytes } => {
+            events.extend(translator.push_long_line(&start, bytes).events);
+        }
     };
     for piece in pieces {
         lines.push_bytes(piece, &mut each);

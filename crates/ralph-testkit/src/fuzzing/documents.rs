@@ -304,7 +304,10 @@ fn answers(bytes: &[u8]) {
         ReplyFold::default().into_reply(ChildEnd::from_ending(Ending::Exited { code: 0 }), None);
     reply.text = text.to_string();
     reply.structured = serde_json::from_slice(bytes).ok();
-    let _ = (review::parse_review_answer(&reply, Some("k7")), memory::read::parse_memory(&reply));
+    let _ = (
+        review::parse_review_answer(&reply, Some("k7")),
+        memory::read::parse_memory(&reply, Some("k7")),
+    );
     // A tag is found however the text is cut.
     let mut scanner = TagScanner::new();
     for piece in text_pieces(&text) {

@@ -13,4 +13,4 @@ mod turn;
 
 pub use server::{ModelDialect, ModelRequest, ModelServer, SchemaTreatment};
 pub use strict::check_strict_schema;
-pub use turn::{ModelAnswer, ModelRefusal, ModelToolUse, ModelTurn};
+pub use turn::{ModelAnswer, ModelRefusal, ModelToolUse, ModelTurn, TOKEN};

@@ -234,7 +234,8 @@ fn answer_request(stream: &mut TcpStream, shared: &ServerState) -> io::Result<()
         }
         RequestRoute::Turn(mode) => {
             let beyond = || ModelTurn::from_text("There is nothing more in the script.");
-            (mode, script.left.pop_front().unwrap_or_else(beyond))
+            let turn = script.left.pop_front().unwrap_or_else(beyond);
+            (mode, turn.with_token(&body))
         }
     };
     drop(script);

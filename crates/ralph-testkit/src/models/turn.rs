@@ -53,6 +53,20 @@ pub struct ModelRefusal {
     pub headers: Vec<(String, String)>,
 }
 
+/// Stands for the token that a request demands in the answer.
+pub const TOKEN: &str = "$TOKEN";
+
+/// Returns the token in the schema of a request, or in the object at the end of its prompt.
+fn find_token(body: &Value) -> Option<String> {
+    let in_schema = &body["text"]["format"]["schema"]["properties"]["token"]["enum"][0];
+    let in_prompt = || {
+        let text = body.to_string();
+        let (_, rest) = text.rsplit_once(r#"\"token\": \""#)?;
+        rest.split_once('\\').map(|(token, _)| token.to_owned())
+    };
+    in_schema.as_str().map(str::to_owned).or_else(in_prompt)
+}
+
 impl ModelTurn {
     /// Returns an answer with text only.
     pub fn from_text(text: impl Into<String>) -> Self {
@@ -75,6 +89,15 @@ impl ModelTurn {
                 text.clone_into(&mut answer.text);
             }
             Self::Refuse(_) | Self::Limited { .. } | Self::Hang => {}
+        }
+        self
+    }
+
+    /// Returns the same turn with the token of the request in place of [`TOKEN`].
+    #[must_use]
+    pub(super) fn with_token(mut self, body: &Value) -> Self {
+        if let (Self::Answer(answer), Some(token)) = (&mut self, find_token(body)) {
+            answer.text = answer.text.replace(TOKEN, &token);
         }
         self
     }

@@ -30,6 +30,7 @@ use super::plan::{CommitMode, FaultKind};
 use super::recipe::{LIST_GATE, TASKS};
 use super::repository::FileContent;
 use super::world::{CallTruth, GateTruth, SimulatedWorld, parse_gate_number};
+use crate::world::add_token;
 
 /// The panic payload of a death, to distinguish it from a real panic.
 pub struct SimulatedDeath;
@@ -104,7 +105,8 @@ impl Agent for Port {
         if is_interrupted {
             action.failure = Some(FailureClass::Interrupted);
         }
-        let reply = build_reply(&action);
+        let mut reply = build_reply(&action);
+        reply.text = add_token(request, &reply.text);
         {
             let mut world = self.world.borrow_mut();
             world.now += 1_000;

@@ -169,7 +169,7 @@ fn a_task_that_needs_documentation_gets_it_once() {
             }
             // The first attempt fails, so that the task comes again.
             _ if request.iteration.0 == 2 => {
-                ScriptedAction { tree: Some("nothing".into()), ..says("x") }
+                ScriptedAction { tree: Some("nothing".into()), ..says(handoff("a", &json!({}))) }
             }
             _ => honest(request, "start"),
         }
@@ -249,7 +249,11 @@ fn without_a_memory_the_run_continues() {
     fn words(request: &AgentRequest, tree: &str, text: &str) -> ScriptedAction {
         if request.role == Role::Compact { says(text) } else { honest(request, tree) }
     }
-    fails(|r, t| words(r, t, "I would rather not."), 1, "the answer contains no memory");
+    fails(
+        |r, t| words(r, t, "I would rather not."),
+        2,
+        "the answer contains no memory: it contains no JSON object of the requested form",
+    );
     fails(
         |r, t| words(r, t, "{\"project_summary\": \" \"}"),
         1,

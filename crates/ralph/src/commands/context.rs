@@ -254,7 +254,7 @@ fn convert_compaction_to_json(first: &CompactionPreview) -> Value {
 }
 
 fn convert_preview_to_json(preview: &PreviewedCall, run: Option<&RunId>) -> Value {
-    let BuiltRequest { request, budget, warnings } = &preview.call;
+    let BuiltRequest { request, budget, warnings, .. } = &preview.call;
     let plan = &preview.state.recipe.prompt.context;
     let sections = budget.iter().map(|cost| {
         json!({

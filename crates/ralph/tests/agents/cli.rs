@@ -169,7 +169,8 @@ impl Cli {
         match self {
             Self::Claude => ModelTurn::from_tool_call("StructuredOutput", handoff.clone()),
             Self::Codex => ModelTurn::from_text(handoff.to_string()),
-            Self::Gemini | Self::Qwen | Self::Opencode | Self::Cline | Self::Copilot | Self::Pi => {
+            Self::Qwen => ModelTurn::from_tool_call("structured_output", handoff.clone()),
+            Self::Gemini | Self::Opencode | Self::Cline | Self::Copilot | Self::Pi => {
                 ModelTurn::from_text(format!("It is done.\n```json\n{handoff:#}\n```"))
             }
         }

@@ -22,6 +22,7 @@ macro_rules! plays {
                 tools_fail_recover_and_write_what_the_gate_checks,
                 only_the_last_words_complete,
                 failing_servers_are_asked_again,
+                a_review_in_prose_gets_a_follow_up_question,
                 a_refused_key_stops_the_run,
                 silence_ends_the_tree_and_the_loop_continues,
                 the_first_signal_lets_the_agent_finish,

@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use ralph_testkit::models::{ModelAnswer, ModelTurn, SchemaTreatment};
+use ralph_testkit::models::{ModelAnswer, ModelTurn, SchemaTreatment, TOKEN};
 use ralph_testkit::sealed::Finished;
 use rustix::process::Signal;
 use serde_json::json;
@@ -153,8 +153,35 @@ fn build_one_story(stage: &Stage) -> Finished {
     end
 }
 
+/// A review in prose is asked for again, and the object that follows approves the work.
+pub(crate) fn a_review_in_prose_gets_a_follow_up_question(cli: Cli) {
+    let turns = |project: &Path| {
+        vec![
+            cli.writes(&project.join("made.txt"), "hello"),
+            cli.hands_over(&handoff()),
+            ModelTurn::from_text("made.txt says hello. Approved!"),
+            cli.hands_over(&verdict()),
+        ]
+    };
+    let Some(stage) = Stage::new(cli, turns, &json!({})) else { return };
+    build_one_story(&stage);
+    stage.expect_events(&[("iteration_started", 2)]);
+    match cli {
+        // The CLI itself asks the model again.
+        Cli::Claude => stage.expect_events(&[("asked", 2)]),
+        // The CLI fails, and ralph repeats the call.
+        Cli::Qwen => stage.expect_events(&[("asked", 3)]),
+        _ => {
+            stage.expect_events(&[("asked", 3)]);
+            stage.expect_sent("Your last answer could not be used: it contains no JSON object");
+            stage.expect_sent("> made.txt says hello. Approved!");
+        }
+    }
+}
+
 fn verdict() -> serde_json::Value {
     json!({
+        "token": TOKEN,
         "verdict": "approved",
         "feedback": "",
         "criteria": [
@@ -165,6 +192,7 @@ fn verdict() -> serde_json::Value {
 
 fn handoff() -> serde_json::Value {
     json!({
+        "token": TOKEN,
         "task_completed": { "task_id": "US-1", "summary": "Wrote it.", "fully_complete": true },
         "deviations": [],
         "bugs_encountered": [],

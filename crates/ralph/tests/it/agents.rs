@@ -97,7 +97,7 @@ fn refused_schema_is_requested_in_the_prompt() {
                    response_format 'codex_output_schema': In context=(), x\", \
                    \"code\": \"invalid_json_schema\"}}";
     let failed = json!({ "type": "turn.failed", "error": { "message": refusal } });
-    let handoff = json!({ "task_completed": { "task_id": "T1", "summary": "Did it.", "fully_complete": true } });
+    let handoff = json!({ "token": "TOKEN", "task_completed": { "task_id": "T1", "summary": "Did it.", "fully_complete": true } });
     let item = json!({ "type": "item.completed", "item": {
         "id": "i", "type": "agent_message", "text": format!("```json\n{handoff}\n```") } });
     fs::write(sealed.root().join("failed"), failed.to_string()).expect("written");
@@ -106,7 +106,8 @@ fn refused_schema_is_requested_in_the_prompt() {
 file=; before=; for word; do [ "$before" = --output-schema ] && file=$word; before=$word; done
 if [ -n "$file" ]; then cp "$file" ../schema.json; cat ../failed; echo; exit 1; fi
 echo work > work.txt
-cat ../said; echo
+token=$(sed -n 's/.*"token": "\([0-9a-f]*\)".*/\1/p' ../stdin)
+sed "s/TOKEN/$token/" ../said; echo
 echo '{"type":"turn.completed","usage":{"input_tokens":1,"output_tokens":1}}'"#;
     stand_in(&sealed, "codex", "codex-cli 0.166.0", body);
     let reviewed = json!({ "agent": { "command": "codex" }, "review": { "enabled": false } });
@@ -121,7 +122,7 @@ echo '{"type":"turn.completed","usage":{"input_tokens":1,"output_tokens":1}}'"#;
     let reported = end.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(reported.contains("refuses the JSON Schema of the answer"), "{reported}");
     assert_eq!(sealed.find_events("asked").len(), 2, "{reported}");
-    assert!(noted(&sealed, "stdin").contains("```json-schema"), "asked in words");
+    assert!(noted(&sealed, "stdin").contains("End your answer with this JSON object"));
     let schema: Value = serde_json::from_str(&noted(&sealed, "schema.json")).expect("JSON");
     assert_eq!(check_strict_schema(&schema), None);
 }

@@ -75,6 +75,13 @@ fn repository() -> Sealed {
     Sealed::with_repository(env!("CARGO_BIN_EXE_ralph"))
 }
 
+/// Returns a prompt without its token, which no two calls share.
+fn without_token(prompt: &str) -> String {
+    let (before, rest) = prompt.split_once("\"token\": \"").expect("a token");
+    let (_, after) = rest.split_once('"').expect("its end");
+    format!("{before}{after}")
+}
+
 /// An agent that does the same in every call.
 fn always(deeds: Value) -> Value {
     json!([{ "do": deeds }])

@@ -6,6 +6,7 @@ use ralph_model::failure::FailureClass;
 use ralph_model::units::{Millis, Tokens, UsdMicros};
 
 use super::*;
+use crate::answers::structured_output::Schema;
 
 fn text(text: &str, speaker: Speaker, form: TextForm) -> AgentEvent {
     AgentEvent::Text { text: text.to_owned(), speaker, form }
@@ -205,9 +206,10 @@ proptest! {
 
 #[test]
 fn a_structured_answer_is_looked_for_only_where_one_is_wanted() {
-    let schema = serde_json::json!({ "type": "object" });
-    let answer = serde_json::json!({ "done": true });
-    let spoken = message("So:\n```json\n{\"done\": true}\n```");
+    let plain = serde_json::json!({ "type": "object", "properties": {} });
+    let schema = Schema::new(plain.clone()).with_token("k7");
+    let answer = serde_json::json!({ "token": "k7", "done": true });
+    let spoken = message("So:\n```json\n{\"token\": \"k7\", \"done\": true}\n```");
     let reply = |wanted: Option<&serde_json::Value>, events: &[AgentEvent]| {
         let mut reading = ReplyFold::with_schema(wanted);
         for event in events {
@@ -220,6 +222,8 @@ fn a_structured_answer_is_looked_for_only_where_one_is_wanted() {
         Some(answer.clone())
     );
     assert_eq!(reply(None, &[spoken.clone(), success(None)]).structured, None);
+    // An agent that got no token reports its answer separately.
+    assert_eq!(reply(Some(&plain), &[spoken.clone(), success(None)]).structured, None);
     let own = AgentEvent::Result {
         status: ResultStatus::Success,
         text: None,
@@ -237,8 +241,9 @@ fn a_structured_answer_is_looked_for_only_where_one_is_wanted() {
 
 #[test]
 fn a_long_structured_answer_is_complete_and_its_text_is_cut() {
-    let schema = serde_json::json!({});
-    let answer = serde_json::json!({ "notes": "x".repeat(3 * REPLY_TEXT_CHARS) });
+    let schema = Schema::new(serde_json::json!({ "properties": {} })).with_token("k7");
+    let notes = "x".repeat(3 * REPLY_TEXT_CHARS);
+    let answer = serde_json::json!({ "token": "k7", "notes": notes });
     let mut reading = ReplyFold::with_schema(Some(&schema));
     reading.apply_event(&message(&answer.to_string()));
     let reply = reading.into_reply(end(), None);

@@ -102,25 +102,82 @@ fn an_object_with_the_token_is_the_agents_own() {
         (format!("{own}\n{{\"token\": \"k7\", \"status\": done}}"), Err(AnswerFault::Malformed)),
         (format!("{own}\n{{\"token\": \"k7\", \"status\": \"do"), Err(AnswerFault::CutOff)),
         ("The token is k7.\n{\"status\": \"done\"}".to_owned(), Err(AnswerFault::WithoutToken)),
-        // An answer without it is read by the other rules.
-        ("{\"status\": \"done\"}".to_owned(), Ok(json!({ "status": "done" }))),
+        ("{\"status\": \"done\"}".to_owned(), Err(AnswerFault::WithoutToken)),
+        ("{\"token\": \"k8\", \"status\": \"done\"}".to_owned(), Err(AnswerFault::WithoutToken)),
+        ("It is done.".to_owned(), Err(AnswerFault::Missing)),
+        ("{\"status\": done}".to_owned(), Err(AnswerFault::Malformed)),
+        // Nothing around the own object hides it.
+        (format!("{{\"status\": \"done\n{own}"), Ok(own.clone())),
+        (format!("{{\"review\": {own}}}"), Ok(own.clone())),
+        (format!("{{\"review\": {own}"), Ok(own.clone())),
     ] {
         assert_eq!(find_answer(&words, &schema), expect, "{words}");
     }
 }
 
-#[test]
-fn the_text_around_objects_is_separated() {
-    let words = "No. ```json\n{\"status\": \"done\"}\n``` {\"other\": 1} Never.";
-    assert_eq!(extract_prose(words, &schema()), "No. ```json\n\n``` {\"other\": 1} Never.");
+#[track_caller]
+fn check_repair(own: &str, expect: &Result<Value, AnswerFault>) {
+    let schema = Schema::new(schema()).with_token("k7");
+    assert_eq!(&find_answer(own, &schema), expect, "{own}");
 }
 
 #[test]
-fn a_prompt_includes_the_schema() {
-    let schema = Schema::new(schema());
-    let prompt = append_schema("Review it.\n", &schema);
-    assert!(prompt.starts_with("Review it.\n\nEnd your answer with one fenced"), "{prompt}");
-    assert_eq!(find_answer(&prompt, &schema), Err(AnswerFault::Missing), "its echo is no answer");
+fn common_mistakes_in_the_own_object_are_repaired() {
+    let status = |notes: Value| Ok(json!({ "token": "k7", "status": "begun", "notes": notes }));
+    let object =
+        |rest: &str| format!("So: {{\"token\": \"k7\", \"status\": \"begun\", {rest}\nEnd.");
+    check_repair(
+        &object(r#""notes": "it says "no" to it"}"#),
+        &status(json!(r#"it says "no" to it"#)),
+    );
+    check_repair(&object(r#""notes": ""no", it says",}"#), &status(json!(r#""no", it says"#)));
+    check_repair(&object(r#""notes": ["a "b" c", "d",],}"#), &status(json!([r#"a "b" c"#, "d"])));
+    check_repair(&object(r#""notes": "a \"b\" "c""}"#), &status(json!(r#"a "b" "c""#)));
+    // What cannot be repaired is asked for again.
+    check_repair(&object(r#""notes": begun}"#), &Err(AnswerFault::Malformed));
+    // A quotation without backslashes must not replace the decision.
+    let replaced = object(r#""notes": "it says ", "status": "done", "x": " there"}"#);
+    check_repair(&replaced, &Err(AnswerFault::Malformed));
+}
+
+#[test]
+fn a_prompt_includes_the_object_to_fill_in() {
+    let schema = Schema::with_example(schema(), "{\n  \"status\": \"begun, or done\"\n}");
+    let prompt = append_schema("Review it.\n", &schema.with_token("k7"));
+    expect_test::expect![[r#"
+        Review it.
+
+        End your answer with this JSON object, filled in, in one block marked `json`. Leave out lists that would be empty. Nothing follows it.
+
+        ```json
+        {
+          "token": "k7",
+          "status": "begun, or done"
+        }
+        ```
+    "#]]
+    .assert_eq(&prompt);
+}
+
+/// An object that the agent quotes: without a token, or with the token of another call.
+fn foreign_object() -> impl Strategy<Value = String> {
+    let token = prop::option::of(prop::sample::select(vec!["k8", "K7", "", "k77"]));
+    (token, prop::bool::ANY, "[a-z \\\\\"{}]{0,8}").prop_map(|(token, is_first, notes)| {
+        let mut object = json!({ "status": "done", "notes": notes });
+        if let Some(token) = token {
+            object = if is_first { json!({ "token": token, "status": "done" }) } else { object };
+            object["token"] = json!(token);
+        }
+        format!("It says ```json\n{object}\n``` there.")
+    })
+}
+
+/// Text in an answer that the agent did not mean as its answer, whole or damaged.
+fn foreign_text() -> impl Strategy<Value = String> {
+    let damaged = (foreign_object(), 0_usize..40).prop_map(|(object, cut)| {
+        object.chars().take(object.chars().count().saturating_sub(cut)).collect::<String>()
+    });
+    prop_oneof![foreign_object(), damaged, "[{}\\[\\]\":,a-c\\\\ ]{0,30}", "\\PC{0,30}"]
 }
 
 proptest! {
@@ -128,6 +185,32 @@ proptest! {
     fn no_text_makes_it_panic(words in "[{}\\[\\]\":,`~a-c\\\\\njsonä ]{0,60}") {
         let _ = find_answer(&words, &json!({}));
         let _ = find_answer(&words, &json!({ "properties": { "a": {}, "js": {} } }));
+    }
+
+    #[test]
+    fn an_object_without_the_token_never_wins(
+        before in prop::collection::vec(foreign_text(), 0..4),
+        after in prop::collection::vec(foreign_text(), 0..4),
+        notes in "\\PC{0,20}",
+    ) {
+        let schema = Schema::new(schema()).with_token("k7");
+        let own = json!({ "status": "begun", "notes": notes, "token": "k7" });
+        let (before, after) = (before.join("\n"), after.join("\n"));
+        let found = find_answer(&format!("{before}\n{own}\n{after}"), &schema);
+        prop_assert!(found.as_ref().ok().is_none_or(|found| *found == own), "{found:?}");
+        let found = find_answer(&format!("{before}\n{after}"), &schema);
+        prop_assert!(found.is_err(), "{found:?}");
+    }
+
+    #[test]
+    fn complete_objects_of_others_do_not_hide_the_own_one(
+        before in prop::collection::vec(foreign_object(), 0..4),
+        after in prop::collection::vec(foreign_object(), 0..4),
+    ) {
+        let schema = Schema::new(schema()).with_token("k7");
+        let own = json!({ "token": "k7", "status": "begun" });
+        let text = format!("{}\n{own}\n{}", before.join("\n"), after.join("\n"));
+        prop_assert_eq!(find_answer(&text, &schema), Ok(own));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! what to fill in.
 //!
 //! A fresh agent process reads it, so it includes as much of the task as the answer needs. Not
-//! here: validating the form of an answer, and the JSON Schema, which is added as with every
+//! here: validating the form of an answer, and the object to fill in, which is added as with every
 //! prompt.
 
 use std::fmt::Write as _;
@@ -24,6 +24,7 @@ pub(crate) enum WantedAnswer<'a> {
         range: Option<(&'a TreeId, &'a TreeId)>,
     },
     Handoff,
+    Memory,
     Message,
 }
 
@@ -33,7 +34,9 @@ pub(crate) fn render_follow_up(
     fault: &str,
     wanted: WantedAnswer<'_>,
 ) -> String {
-    let mut text = format!("Your last answer could not be used: {fault}.\n");
+    // A fault that ends with a list has no full stop.
+    let stop = if fault.contains('\n') { "" } else { "." };
+    let mut text = format!("Your last answer could not be used: {fault}{stop}\n");
     for answer in answers {
         let quoted = text::excerpt_text(answer, QUOTED_CHARS / answers.len().max(1));
         let lines: Vec<String> = quoted.lines().map(|line| format!("> {line}")).collect();
@@ -43,7 +46,10 @@ pub(crate) fn render_follow_up(
     match wanted {
         WantedAnswer::Verdict { task, range } => ask_for_verdict(&mut text, task, range),
         WantedAnswer::Handoff => text.push_str(
-            "The work is done; do not do it again, and change no files. Answer with only the JSON object that describes it.\n",
+            "Your work is saved; do not repeat it, and change no files. Answer with only the JSON object that describes it.\n",
+        ),
+        WantedAnswer::Memory => text.push_str(
+            "Change no files. Answer with only the JSON object that holds the new memory.\n",
         ),
         WantedAnswer::Message => text.push_str(
             "Change no files. Answer with only a short imperative commit message for the changes, like this:\n\n<response>Add a parser</response>\n",
@@ -53,7 +59,7 @@ pub(crate) fn render_follow_up(
 }
 
 fn ask_for_verdict(text: &mut String, task: Option<&Task>, range: Option<(&TreeId, &TreeId)>) {
-    text.push_str("Do not review everything again, and change no files. Put your judgement into the form that was asked for. Look something up only where you have no evidence yet.\n");
+    text.push_str("Do not review everything again, and change no files. Put your judgement into the requested form. Look something up only where you have no evidence yet.\n");
     if let Some(task) = task {
         let _ = writeln!(text, "\nTask {}: {}", task.id, task.title.trim());
         for criterion in &task.acceptance_criteria {
@@ -64,7 +70,7 @@ fn ask_for_verdict(text: &mut String, task: Option<&Task>, range: Option<(&TreeI
         let _ = writeln!(text, "\n`git diff {from} {to}` shows the change.");
     }
     text.push_str(
-        "\nAnswer with only this JSON object, filled in. An approval needs one entry with evidence for each criterion:\n\n    {\"verdict\": \"approved, or changes_requested\", \"feedback\": \"what to fix and where; empty if approved\", \"criteria\": [{\"criterion\": \"…\", \"met\": true, \"evidence\": \"…\"}]}\n",
+        "\nAnswer with only the JSON object. An approval has one entry in `criteria`, with `evidence`, for each criterion.\n",
     );
 }
 
@@ -76,7 +82,7 @@ mod tests {
     fn a_follow_up_says_what_was_missing_and_quotes_the_answer() {
         let answers = ["Looks good.\nApproved!".to_owned()];
         let wanted = WantedAnswer::Verdict { task: None, range: None };
-        expect_test::expect![[r#"
+        expect_test::expect![[r"
             Your last answer could not be used: it contains no JSON object of the requested form.
 
             This is what you answered:
@@ -84,12 +90,10 @@ mod tests {
             > Looks good.
             > Approved!
 
-            Do not review everything again, and change no files. Put your judgement into the form that was asked for. Look something up only where you have no evidence yet.
+            Do not review everything again, and change no files. Put your judgement into the requested form. Look something up only where you have no evidence yet.
 
-            Answer with only this JSON object, filled in. An approval needs one entry with evidence for each criterion:
-
-                {"verdict": "approved, or changes_requested", "feedback": "what to fix and where; empty if approved", "criteria": [{"criterion": "…", "met": true, "evidence": "…"}]}
-        "#]]
+            Answer with only the JSON object. An approval has one entry in `criteria`, with `evidence`, for each criterion.
+        "]]
         .assert_eq(&render_follow_up(&answers, "it contains no JSON object of the requested form", wanted));
     }
 

@@ -118,6 +118,7 @@ impl<'a> PromptWriter<'a> {
             (Purpose::Gate(_), _) | (Purpose::Work, Some(Role::Review)) => {
                 WantedAnswer::Verdict { task: find_current_task(self.state), range }
             }
+            (Purpose::Work, Some(Role::Compact)) => WantedAnswer::Memory,
             (Purpose::Work, _) => WantedAnswer::Handoff,
         }
     }

@@ -60,23 +60,44 @@ fn approval(count: usize) -> Value {
 #[test]
 fn an_approval_brings_evidence_for_each_criterion() {
     check_text(&approval(2).to_string(), None, Ok(()));
-    check_text(&approval(1).to_string(), None, Err("Missing:\n- It is short"));
-    check_text(&approval(0).to_string(), None, Err("Missing:\n- It is there\n- It is short"));
+    check_text(&approval(1).to_string(), None, Err("Missing:\n2. It is short"));
+    check_text(&approval(0).to_string(), None, Err("Missing:\n1. It is there\n2. It is short"));
     let mut bare = approval(2);
     bare["criteria"][0]["evidence"] = json!(" ");
-    check_text(&bare.to_string(), None, Err("Missing:\n- It is there"));
+    check_text(&bare.to_string(), None, Err("Missing:\n1. It is there"));
     let refusal = json!({"verdict": "changes_requested", "feedback": "Fix a.txt:3."});
     check_text(&refusal.to_string(), None, Ok(()));
+    // Two entries for one criterion do not cover the other one.
+    let mut doubled = approval(2);
+    doubled["criteria"][1] = doubled["criteria"][0].clone();
+    check_text(&doubled.to_string(), None, Err("Missing:\n2. It is short"));
 }
 
 #[test]
-fn a_possibly_quoted_approval_loses_against_the_text_around_it() {
+fn a_criterion_is_recognized_by_its_text_or_number() {
+    let named = |one: Value, other: Value| {
+        let mut answer = approval(2);
+        answer["criteria"][0]["criterion"] = one;
+        answer["criteria"][1]["criterion"] = other;
+        answer.to_string()
+    };
+    check_text(&named(json!("- [ ] it is  THERE."), json!("`It is short`")), None, Ok(()));
+    check_text(&named(json!(2), json!("#1")), None, Ok(()));
+    check_text(&named(json!("1. Is it there?"), json!("Criterion 2: short")), None, Ok(()));
+    check_text(&named(json!("1"), json!("3")), None, Err("Missing:\n2. It is short"));
+    check_text(&named(json!("1"), json!("2 files are there")), None, Err("Missing:\n2."));
+}
+
+#[test]
+fn only_an_approval_with_the_token_counts() {
     let quoted = approval(2);
-    let refusing = format!("Changes requested. The work plants this:\n{quoted}\nRemove it.");
-    check_text(&refusing, Some("k7"), Err("the text around it asks for changes"));
-    check_text(&format!("All is well.\n```\n{quoted}\n```"), Some("k7"), Ok(()));
+    check_text(&format!("All is well.\n```\n{quoted}\n```"), Some("k7"), Err("`token`"));
     let mut own = approval(2);
     own["token"] = json!("k7");
-    check_text(&format!("Not \"changes requested\".\n{own}"), Some("k7"), Ok(()));
+    check_text(&format!("Not \"changes requested\".\n{own}\n{quoted}"), Some("k7"), Ok(()));
     check_text("Approved.", Some("k7"), Err("no JSON object"));
+    own["token"] = json!("k8");
+    check_text(&own.to_string(), Some("k7"), Err("`token`"));
+    let example = build_verdict_schema().with_token("k7").parse_example();
+    check_text(&example.to_string(), Some("k7"), Err("no `verdict`"));
 }

@@ -13,7 +13,6 @@ use ralph_model::task::Task;
 use ralph_model::text;
 
 use super::{Engine, EngineError, StepError};
-use crate::answers::structured_output;
 use crate::asking::materials::Materials;
 use crate::asking::prompt::attempt::find_attempt_log;
 use crate::asking::request::{
@@ -36,13 +35,11 @@ impl Engine<'_> {
             }
         }
         let materials = self.read_materials(&order.purpose)?;
-        let BuiltRequest { request, budget, warnings } =
+        let BuiltRequest { request, token, budget, warnings } =
             build_request(&self.state, &order, moment, &materials)?;
         for warning in warnings {
             self.warn_once(warning)?;
         }
-        let token =
-            request.schema.as_ref().and_then(|schema| structured_output::find_token(schema));
         if let Some(before) = self.state_to_restore(&order.purpose) {
             self.ports.vcs.keep_reachable(&self.git_mark(), &before);
         }
@@ -55,7 +52,7 @@ impl Engine<'_> {
             prompt_chars: request.prompt.chars().count(),
             prompt_start: text::shorten_to_line(&request.prompt, 200),
             budget,
-            token: token.map(str::to_owned),
+            token,
         })?;
         let active = build_call_state(&self.state, &request, moment.now);
         let published = self.ports.store.publish_view(&View::HookState(&active));

@@ -18,6 +18,7 @@ use ralph_model::worktree::{Checkpoint, History, Landed, TreeDiff};
 use super::{Engine, StepError, ViewKind};
 use crate::checking::review;
 use crate::checking::stuck::ErrorHasher;
+use crate::landing::scm;
 use crate::ports::{Activity, GateOrder, Survey};
 use crate::run_loop::choose;
 
@@ -213,6 +214,9 @@ impl Engine<'_> {
             }
             None => None,
         };
+        if self.map_current(is_message_missing) == Some(true) {
+            self.warn_once("the agent wrote no commit message; ralph wrote it instead".to_owned())?;
+        }
         self.record_event(Event::Landed { landed: Landed::MessageChecked { kept } })?;
         Ok(())
     }
@@ -268,6 +272,13 @@ impl Engine<'_> {
         }
         Ok(kept)
     }
+}
+
+/// Returns whether the agent was asked for a commit message and wrote none.
+fn is_message_missing(current: &Iteration) -> bool {
+    let end = current.landing().and_then(|landing| landing.checked.message.end.as_ref());
+    matches!(end, Some(AgentCallEnd::Answered(reply))
+        if scm::parse_commit_message(&reply.text).is_none())
 }
 
 /// Returns a clause that names the ref with the removed work.

@@ -6,10 +6,6 @@ use ralph_model::failure::{AFTER_RESET, FIRST_LIMIT_PAUSE, Failure, FailureClass
 use ralph_model::recipe::Recipe;
 use ralph_model::units::{Millis, Timestamp};
 
-/// How often ralph asks again after an answer in the wrong form. Agents that can answer
-/// in the right form do so the first time they learn what was missing.
-const MAX_FOLLOW_UPS: usize = 2;
-
 /// Whether an answer has the requested form.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum AnswerForm {
@@ -19,6 +15,8 @@ pub(crate) enum AnswerForm {
         fault: String,
         /// How it counts when follow-ups have not helped.
         finally: WrongFormResult,
+        /// How often ralph asks again.
+        most_follow_ups: usize,
     },
 }
 
@@ -26,8 +24,10 @@ pub(crate) enum AnswerForm {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WrongFormResult {
     Failed,
-    /// An answer: ralph uses what it contains.
-    Accepted,
+    /// As an answer: ralph writes what is missing itself, even if the agent said nothing.
+    Replaced,
+    /// As an answer: ralph derives what is missing from what the agent said first.
+    Derived,
 }
 
 /// Applies the reply of a call.
@@ -51,7 +51,7 @@ pub(crate) fn apply_reply(
             call.not_before =
                 Some(at.saturating_add(recipe.retries.retry_pause(call.failures, seed)));
             if call.failures > recipe.retries.max {
-                call.end = Some(AgentCallEnd::Hopeless(failure.clone()));
+                end_failed_call(call, reply, failure, &form);
             }
         }
         (FailureRule::RetrySmaller, PromptSize::Full) => call.size = PromptSize::Smallest,
@@ -81,27 +81,62 @@ pub(crate) fn apply_reply(
     }
 }
 
-/// Applies an answer. One in the wrong form is requested again at once, a few times.
-fn apply_answer(call: &mut AgentCallState, reply: &Reply, form: AnswerForm) {
-    let answered = || Some(AgentCallEnd::Answered(Box::new(reply.clone())));
-    let (fault, finally) = match form {
-        AnswerForm::Right => {
-            call.end = answered();
+/// Ends a call that failed as often as it may. An agent that says nothing, or nothing that can be
+/// read, has answered in the wrong form; other failures end the run.
+fn end_failed_call(call: &mut AgentCallState, reply: &Reply, failure: &Failure, form: &AnswerForm) {
+    let hopeless = AgentCallEnd::Hopeless(failure.clone());
+    let is_answer = matches!(failure.class, FailureClass::Empty | FailureClass::Malformed);
+    let finally = match form {
+        AnswerForm::Wrong { finally, .. } if is_answer => *finally,
+        AnswerForm::Wrong { .. } | AnswerForm::Right => {
+            call.end = Some(hopeless);
             return;
         }
-        AnswerForm::Wrong { fault, finally } => (fault, finally),
+    };
+    // Nothing can be derived from an agent that has said nothing at all.
+    if finally == WrongFormResult::Derived && call.wrong.is_none() {
+        call.end = Some(hopeless);
+        return;
+    }
+    let wrong = call.wrong.get_or_insert_default();
+    wrong.fault.clone_from(&failure.message);
+    call.end = Some(build_end(finally, wrong, reply, failure.clone()));
+}
+
+/// Applies an answer. One in the wrong form is requested again at once, a few times.
+fn apply_answer(call: &mut AgentCallState, reply: &Reply, form: AnswerForm) {
+    let (fault, finally, most_follow_ups) = match form {
+        AnswerForm::Right => {
+            call.end = Some(AgentCallEnd::Answered(Box::new(reply.clone())));
+            return;
+        }
+        AnswerForm::Wrong { fault, finally, most_follow_ups } => (fault, finally, most_follow_ups),
     };
     let failure = Failure::new(FailureClass::Malformed, fault.clone());
     call.last_failure = Some(failure.clone());
-    let mut texts = call.wrong.take().map(|wrong| wrong.texts).unwrap_or_default();
-    texts.push(quote_answer(reply));
-    let is_over = texts.len() > MAX_FOLLOW_UPS;
-    call.wrong = Some(WrongAnswer { texts, fault });
-    call.end = match finally {
-        _ if !is_over => None,
-        WrongFormResult::Failed => Some(AgentCallEnd::FailedAttempt(failure)),
-        WrongFormResult::Accepted => answered(),
-    };
+    let wrong = call.wrong.get_or_insert_default();
+    wrong.fault = fault;
+    wrong.texts.push(quote_answer(reply));
+    if wrong.texts.len() > most_follow_ups {
+        call.end = Some(build_end(finally, wrong, reply, failure));
+    }
+}
+
+/// Returns the end of a call whose last answer is still in the wrong form.
+fn build_end(
+    finally: WrongFormResult,
+    wrong: &WrongAnswer,
+    reply: &Reply,
+    failure: Failure,
+) -> AgentCallEnd {
+    match finally {
+        WrongFormResult::Failed => AgentCallEnd::FailedAttempt(failure),
+        WrongFormResult::Replaced | WrongFormResult::Derived => {
+            let text = wrong.texts.first().unwrap_or(&reply.text).clone();
+            let answer = Reply { text, failure: None, ..reply.clone() };
+            AgentCallEnd::Answered(Box::new(answer))
+        }
+    }
 }
 
 /// Returns an answer as quoted in the follow-up prompt.

@@ -8,27 +8,14 @@ use ralph_model::gate::GateKind;
 use ralph_model::ids::{AskNumber, Role};
 use ralph_model::run::{Iteration, RunState};
 
-use crate::answers::structured_output::{self, AnswerFault};
 use crate::checking::review::{self, VerdictDemands};
 use crate::landing::scm;
-use crate::memory::handoff_reading;
+use crate::memory::{self, handoff_reading};
 use crate::run_loop::fold::agent_reply::{AnswerForm, WrongFormResult};
 
-/// Fails for a handoff that was started and cannot be read, so that it is requested
-/// again. If it is missing, ralph derives one from git and the agent's final answer,
-/// which costs no call.
-fn check_handoff(reply: &Reply) -> Result<(), String> {
-    if reply.structured.is_some() {
-        return Ok(());
-    }
-    match structured_output::find_answer(&reply.text, &handoff_reading::build_handoff_schema()) {
-        Err(fault @ (AnswerFault::Malformed | AnswerFault::CutOff)) => Err(fault.to_string()),
-        Ok(_)
-        | Err(AnswerFault::Missing | AnswerFault::Contradictory | AnswerFault::WithoutToken) => {
-            Ok(())
-        }
-    }
-}
+/// How often ralph asks again after an answer in the wrong form. Agents that can answer
+/// in the right form do so the first time they learn what was missing.
+const MAX_FOLLOW_UPS: usize = 2;
 
 /// Checks the reply to a call of the open iteration.
 pub(super) fn check_answer_form(
@@ -38,6 +25,7 @@ pub(super) fn check_answer_form(
     reply: &Reply,
 ) -> AnswerForm {
     let is_kept_by_agent = state.recipe.is_list_owned_by_agent();
+    let mut most_follow_ups = MAX_FOLLOW_UPS;
     let is_for = |call: &AgentCallState| call.pending == Some(ask);
     let review = current.checking().and_then(|checking| checking.review.as_ref());
     let (checked, finally) = if let Some(review) = review.filter(|it| is_for(&it.call)) {
@@ -47,17 +35,33 @@ pub(super) fn check_answer_form(
     } else if current.landing().is_some_and(|landing| is_for(&landing.checked.message)) {
         let is_there = scm::parse_commit_message(&reply.text).is_some();
         let fault_text = || "it holds no commit message".to_owned();
-        (is_there.then_some(()).ok_or_else(fault_text), WrongFormResult::Accepted)
+        (is_there.then_some(()).ok_or_else(fault_text), WrongFormResult::Replaced)
     } else {
+        let call_token = current.work().and_then(|call| call.token.as_deref());
         match current.role {
             // An agent that owns the list answers in the list.
             Role::Review if !is_kept_by_agent => {
-                let token = current.work().and_then(|call| call.token.as_deref());
-                let demands = VerdictDemands { criteria: state.task_criteria(current), token };
+                let criteria = state.task_criteria(current);
+                let demands = VerdictDemands { criteria, token: call_token };
                 (review::check_answer(reply, demands), WrongFormResult::Failed)
             }
             Role::Implement | Role::Fix if !is_kept_by_agent => {
-                (check_handoff(reply), WrongFormResult::Accepted)
+                let checked = match handoff_reading::find_handoff(reply, call_token) {
+                    Ok(_) => Ok(()),
+                    // Runs of earlier versions gave no token, and asked again only for a handoff
+                    // that was begun.
+                    Err(fault) if call_token.is_none() && !fault.is_begun() => Ok(()),
+                    Err(fault) => {
+                        // An agent that answers in prose twice will not stop doing so.
+                        most_follow_ups = if fault.is_begun() { MAX_FOLLOW_UPS } else { 1 };
+                        Err(fault.to_string())
+                    }
+                };
+                (checked, WrongFormResult::Derived)
+            }
+            Role::Compact if call_token.is_some() => {
+                most_follow_ups = 1;
+                (memory::read::check_memory_form(reply, call_token), WrongFormResult::Derived)
             }
             Role::Prompt
             | Role::Plan
@@ -65,14 +69,13 @@ pub(super) fn check_answer_form(
             | Role::Implement
             | Role::Fix
             | Role::Review
-            // The run continues without a memory; that is not worth another call.
             | Role::Compact
-            | Role::Message => (Ok(()), WrongFormResult::Accepted),
+            | Role::Message => (Ok(()), WrongFormResult::Derived),
         }
     };
     match checked {
         Ok(()) => AnswerForm::Right,
-        Err(fault) => AnswerForm::Wrong { fault, finally },
+        Err(fault) => AnswerForm::Wrong { fault, finally, most_follow_ups },
     }
 }
 

@@ -5,7 +5,7 @@
 
 use ralph_model::failure::{Failure, FailureClass};
 use ralph_model::judgement::{Judgement, Landing, Verdict};
-use ralph_model::run::{AgentCallEnd, RunState};
+use ralph_model::run::{AgentCallEnd, Iteration, RunState};
 
 use crate::memory::{self, read};
 use crate::tasks::next_work::find_compaction_trigger;
@@ -14,7 +14,10 @@ use crate::tasks::next_work::find_compaction_trigger;
 pub(super) fn judge_compaction(state: &RunState, end: &AgentCallEnd) -> Judgement {
     let answer = match end {
         AgentCallEnd::Answered(reply) => {
-            read::parse_memory(reply).map_err(|why| Failure::new(FailureClass::Malformed, why))
+            let call = state.current.as_ref().and_then(Iteration::work);
+            let token = call.and_then(|call| call.token.as_deref());
+            let read = read::parse_memory(reply, token);
+            read.map_err(|why| Failure::new(FailureClass::Malformed, why))
         }
         AgentCallEnd::FailedAttempt(failure) | AgentCallEnd::Hopeless(failure) => {
             Err(failure.clone())

@@ -16,7 +16,6 @@ use ralph_model::task_state::TaskState;
 use ralph_model::worktree::Checkpoint;
 
 use super::{hand_in, judge_cut_off, judge_failed_checks, select_failure_landing};
-use crate::answers::structured_output;
 use crate::checking::stuck::ErrorHasher;
 use crate::memory::handoff_reading as read;
 use crate::tasks::amend;
@@ -89,9 +88,9 @@ impl AttemptContext<'_> {
             .observation()
             .map(|observation| observation.files.clone())
             .unwrap_or_default();
-        let found =
-            || structured_output::find_answer(&reply.text, &read::build_handoff_schema()).ok();
-        read::read_handoff(reply.structured.clone().or_else(found), &reply.text, self.task, &files)
+        let token = self.current.work().and_then(|call| call.token.as_deref());
+        let found = read::find_handoff(reply, token).ok();
+        read::read_handoff(found, &reply.text, self.task, &files)
     }
 
     /// Returns whether the attempt changed nothing. Without a repository that is unknown,

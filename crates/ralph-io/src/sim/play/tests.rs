@@ -187,11 +187,14 @@ fn a_structured_answer_keeps_the_text_before_it() {
 fn a_structured_answer_can_be_the_last_message() {
     for dialect in [SimDialect::Acp, SimDialect::Amp, SimDialect::Cline, SimDialect::Codex] {
         let script = json!([{"claim": "DONE"}, {"verdict": {"approved": true}}]);
-        let (output, ending) = output_of(dialect, "the prompt", "", script);
-        let mut request = build_request(kind_of(dialect), &[], "the prompt");
-        request.schema = Some(Schema::new(json!({"type": "object"})));
+        let prompt = "Answer with {\"token\": \"k7\"}";
+        let (output, ending) = output_of(dialect, prompt, "", script);
+        let mut request = build_request(kind_of(dialect), &[], prompt);
+        let schema = Schema::new(json!({"type": "object", "properties": {}}));
+        request.schema = Some(schema.with_token("k7"));
         let reply = test_support::read_stream(&request, &output, "", ending, Timestamp(0)).1;
-        assert_eq!(reply.structured, Some(json!({"approved": true})), "{dialect:?}");
+        let expect = json!({"approved": true, "token": "k7"});
+        assert_eq!(reply.structured, Some(expect), "{dialect:?}");
         assert_eq!((reply.signal, reply.failure), (None, None), "{dialect:?}");
     }
 }

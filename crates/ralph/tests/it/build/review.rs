@@ -153,7 +153,9 @@ fn contradictory_review_is_reported() {
         review(checks("approved", true, true)),
         writes("a.txt")
     ]);
-    let sealed = project(&[task("a", &[])], &calls, &json!({}));
+    let mut two = task("a", &[]);
+    two["acceptance_criteria"] = json!(["It is there", "It is short"]);
+    let sealed = project(&[two], &calls, &json!({}));
     let end = build(&sealed, &[]).expect_code(0);
     let message =
         "the last review calls a criterion unmet that the previous one called met: It is there";
