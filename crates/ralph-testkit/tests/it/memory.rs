@@ -267,7 +267,7 @@ fn without_a_memory_the_run_continues() {
     fails(
         |r, t| words(r, t, &json!({"project_summary": "x".repeat(40_000)}).to_string()),
         1,
-        "the memory in the answer has 40022 bytes, more than 32000",
+        "the memory in the answer has 40045 bytes, more than 32000",
     );
     fails(|r, t| broken(r, t, FailureClass::Crashed), 4, "scripted");
     fails(|r, t| broken(r, t, FailureClass::Empty), 4, "scripted");
