@@ -38,9 +38,17 @@ pub struct Handoff {
     /// Whether ralph derived this handoff because the agent gave none.
     #[serde(default)]
     pub derived: bool,
+    /// Whether the work tree is unchanged: a fix that disputes the points of a review.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub changed_nothing: bool,
     /// What ralph knows about the outcome of the work; `None` until the iteration has ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<WorkOutcome>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_false(flag: &bool) -> bool {
+    !flag
 }
 
 /// The outcome of the work that a handoff describes. The author cannot know it, and often states
@@ -95,6 +103,12 @@ impl WorkOutcome {
 }
 
 impl Handoff {
+    /// Returns whether the agent itself says that its task is not complete. A derived
+    /// handoff says nothing about that.
+    pub fn is_incomplete(&self) -> bool {
+        !self.derived && !self.task_completed.fully_complete
+    }
+
     /// Returns whether later work builds on it. An unknown outcome counts as accepted.
     pub fn is_accepted(&self) -> bool {
         self.outcome.as_ref().is_none_or(WorkOutcome::is_accepted)

@@ -73,7 +73,9 @@ fn render_completed(summary: &Summary) -> String {
         let word = if is_complete { "yes" } else { "no" };
         let plan = summary.plan.map(|plan| {
             let (done, total, s) = (plan.done, plan.total(), choose_plural(plan.total() as usize));
-            format!("\n{done} of {total} item{s} of the plan done.\n")
+            let person = plan.describe_person_items().map(|it| format!(" {it}."));
+            let person = person.unwrap_or_default();
+            format!("\n{done} of {total} item{s} of the plan done.{person}\n")
         });
         return format!("\n## Completed: {word}\n{}", plan.unwrap_or_default());
     };

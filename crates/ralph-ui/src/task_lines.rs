@@ -8,7 +8,7 @@ use ralph_core::reporting::report;
 use ralph_model::agent_list_diff::AgentListDiff;
 use ralph_model::gate::{GateResult, GateStatus};
 use ralph_model::ids::Role;
-use ralph_model::judgement::{Judgement, Verdict};
+use ralph_model::judgement::{Judgement, Verdict, describe_incomplete};
 use ralph_model::recipe::Recipe;
 use ralph_model::review::{ReviewPolicy, ReviewResult};
 use ralph_model::run::RunState;
@@ -200,6 +200,10 @@ pub(crate) fn print_task_judgement<W: Write>(
         Verdict::NotHandedIn { reasons } => {
             let reasons = shorten_text(page, &reasons.join(" "));
             (LineMark::Fail, format!("Task {task}: not handed in as required: {reasons}"))
+        }
+        Verdict::Incomplete { left } => {
+            let reason = shorten_text(page, &describe_incomplete(left));
+            (LineMark::Fail, format!("Task {task}: attempt failed, {reason}"))
         }
         Verdict::Blocked { blocked } => {
             let needs = shorten_text(page, &blocked.needs);

@@ -161,6 +161,9 @@ fn render_figures(summary: &Summary, clock: &WallClock) -> Markup {
         figures.push(("Tasks done", html! { (progress.done) " / " (progress.total) }));
     } else if let Some(plan) = summary.plan {
         figures.push(("Plan items done", html! { (plan.done) " / " (plan.total()) }));
+        if plan.person > 0 {
+            figures.push(("Items that need a person", html! { (plan.person) }));
+        }
     }
     let iterations = html! { (summary.total.iterations) " / " (summary.maximum_iterations) };
     figures.push(("Iterations", iterations));

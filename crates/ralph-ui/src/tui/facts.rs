@@ -354,6 +354,7 @@ impl ScreenFacts {
             }
             Verdict::NothingChanged => (LineMark::TaskFailed, Paint::Bad, "nothing changed"),
             Verdict::NotHandedIn { .. } => (LineMark::TaskFailed, Paint::Bad, "not handed in"),
+            Verdict::Incomplete { .. } => (LineMark::TaskFailed, Paint::Bad, "not complete"),
             Verdict::Blocked { .. } => (LineMark::TaskFailed, Paint::Bad, "blocked"),
             Verdict::Skipped { .. } => (LineMark::TaskSkipped, Paint::Dim, "skipped"),
         };
@@ -371,7 +372,7 @@ impl ScreenFacts {
     }
 
     fn update_plan(&mut self, look: &PlanState, seq: u64) {
-        let PlanState::Usable { counts, next } = look else { return };
+        let PlanState::Usable { counts, next, person: _ } = look else { return };
         self.work.kind = WorkKind::Plan(*counts);
         self.plan_seen = seq;
         let row = |item: &String| make_item_row(checklist::Mark::Open, item);
@@ -425,7 +426,7 @@ impl WholePlan {
             self.seen = facts.plan_seen;
             self.rows = read().map(|list| {
                 let (open, done): (Vec<_>, Vec<_>) =
-                    list.items.iter().partition(|item| item.mark == checklist::Mark::Open);
+                    list.items.iter().partition(|item| item.mark != checklist::Mark::Done);
                 let rows = open.into_iter().chain(done);
                 Arc::new(rows.map(|item| make_item_row(item.mark, &item.text)).collect())
             });
@@ -454,6 +455,7 @@ fn make_item_row(mark: checklist::Mark, text: &str) -> WorkRow {
     let (mark, paint) = match mark {
         checklist::Mark::Open => (LineMark::TaskPending, Paint::None),
         checklist::Mark::Done => (LineMark::TaskDone, Paint::Good),
+        checklist::Mark::Person => (LineMark::TaskPending, Paint::Warn),
     };
     WorkRow { mark, paint, text: sanitize_name(text).into(), made_from: None }
 }

@@ -40,11 +40,13 @@ impl Engine<'_> {
         let (Verdict::Complete, Some(current)) = (&judgement.verdict, &self.state.current) else {
             return Vec::new();
         };
-        let counts = current.plan().and_then(PlanState::counts);
         let part = self.state.recipe.plan.as_ref().map(|plan| plan.part);
-        let open = match (counts, part) {
-            (Some(counts), Some(PlanPart::Follows)) => counts.open,
-            (_, _) => 0,
+        let (open, person) = match (current.plan(), part) {
+            (Some(PlanState::Usable { counts, person, .. }), Some(PlanPart::Follows)) => {
+                let names = |count: String| format!("{count}: {}", person.join("; "));
+                (counts.open, counts.describe_person_items().map(names))
+            }
+            (_, _) => (0, None),
         };
         let open = (open > 0).then(|| {
             let items = if open == 1 { "1 item".to_owned() } else { format!("{open} items") };
@@ -54,7 +56,7 @@ impl Engine<'_> {
         let is_at_will = self.state.recipe.ownership().commits == CommitOwner::AgentAtWill;
         let left = (is_left && is_at_will)
             .then(|| "uncommitted changes are left in the work tree".to_owned());
-        open.into_iter().chain(left).collect()
+        open.into_iter().chain(person).chain(left).collect()
     }
 
     /// Returns warnings about a compaction.

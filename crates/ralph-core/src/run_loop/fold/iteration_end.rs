@@ -126,6 +126,7 @@ pub(super) fn close_iteration(state: &mut RunState, at: Timestamp) {
             | Verdict::AttemptFailed { .. }
             | Verdict::NothingChanged
             | Verdict::NotHandedIn { .. }
+            | Verdict::Incomplete { .. }
             | Verdict::Blocked { .. }
             | Verdict::Compacted { .. },
             _,

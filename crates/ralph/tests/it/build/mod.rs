@@ -13,6 +13,7 @@ mod outputs;
 mod own_commits;
 mod own_edits;
 mod prompts;
+mod results;
 mod resume;
 mod review;
 mod whole;
