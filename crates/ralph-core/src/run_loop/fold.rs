@@ -111,7 +111,11 @@ pub fn apply_event(state: &mut RunState, recorded: &Recorded) -> Result<(), Fold
         Event::TasksRead { list, remarks: _ } => {
             match &mut state.tasks {
                 Some(tasks) => tasks.replace_list((**list).clone()),
-                None => state.tasks = Some(TaskState::new((**list).clone())),
+                None => {
+                    let mut tasks = TaskState::new((**list).clone());
+                    tasks.take_earlier_attempts(&state.recipe);
+                    state.tasks = Some(tasks);
+                }
             }
             // The file is about to be restored, and may already be if ralph dies now.
             reset_list_landing(state);

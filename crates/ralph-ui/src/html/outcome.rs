@@ -93,9 +93,10 @@ pub(super) fn describe_outcome(summary: &Summary, status: RunActivity) -> String
 }
 
 fn describe_progress(progress: Progress) -> String {
-    let Progress { total, done, .. } = progress;
-    if done == total {
-        return format!("all {total} task{} done", choose_plural(total));
+    let Progress { total, done, pending, in_progress, .. } = progress;
+    if done == total && pending + in_progress == 0 {
+        let rest = progress.shortfall();
+        return format!("all {total} task{} done{rest}", choose_plural(total));
     }
     format!("{done} of {total} task{} done{}", choose_plural(total), progress.shortfall())
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use ralph_core::ports::Activity;
 use ralph_core::tasks::checklist::{self, Checklist};
 use ralph_model::agent_output::{AgentEvent, Usage, UsageScope};
+use ralph_model::attempt::AttemptLog;
 use ralph_model::control::Pause;
 use ralph_model::event::{Event, Recorded, WaitReason};
 use ralph_model::gate::{GateResult, GateStatus, Severity};
@@ -283,7 +284,7 @@ impl ScreenFacts {
         let Some(board) = &state.tasks else { return };
         let tasks = &board.list.tasks;
         let made_from = |task: &Task| {
-            let failed = board.logs.get(&task.id).map_or(0, |log| log.failed);
+            let failed = board.logs.get(&task.id).map_or(0, AttemptLog::counted);
             (task.status, task.review.status, failed)
         };
         let row = |task: &Task| {

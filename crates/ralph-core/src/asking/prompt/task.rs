@@ -163,10 +163,8 @@ fn locate_last_changes(outcome: Option<&WorkOutcome>) -> String {
             WorkOutcome::Passed { .. }
             | WorkOutcome::Failed { .. }
             | WorkOutcome::Abandoned { branch: None, .. },
-        )
-        | None => {
-            "Their changes are still in the work tree, for you to keep or to undo.".to_owned()
-        }
+        ) => "Their changes are still in the work tree, for you to keep or to undo.".to_owned(),
+        None => "Look at `git status` for what is left of their changes.".to_owned(),
     }
 }
 

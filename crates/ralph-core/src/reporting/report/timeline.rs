@@ -238,8 +238,7 @@ impl IterationSpan {
 pub(super) fn count_remaining(state: &RunState, open_items: Option<u32>) -> Option<u32> {
     let tasks = state.tasks.as_ref().map(|board| {
         let progress = board.progress();
-        let closed = progress.done + progress.skipped + progress.removed;
-        let left = progress.total.saturating_sub(closed);
+        let left = progress.pending + progress.in_progress + progress.failed;
         u32::try_from(left).unwrap_or(u32::MAX)
     });
     tasks.or(open_items)

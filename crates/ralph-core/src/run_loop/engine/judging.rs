@@ -59,6 +59,17 @@ impl Engine<'_> {
         open.into_iter().chain(person).chain(left).collect()
     }
 
+    /// Returns a warning about the second iteration in a row on a prompt that passed and changed
+    /// nothing, where a limit of such iterations ends the run.
+    fn idle_warning(&self, judgement: &ralph_model::judgement::Judgement) -> Option<String> {
+        let limit = self.state.recipe.limits.unchanged?;
+        let is_idle = matches!(judgement.verdict, Verdict::Passed { .. })
+            && self.map_current(|current| self.state.has_changed_nothing(current)) == Some(true);
+        (is_idle && self.state.tasks.is_none() && self.state.unchanged == 1).then(|| {
+            format!("two iterations in a row changed nothing; the run ends after {limit} of them")
+        })
+    }
+
     /// Returns warnings about a compaction.
     pub(super) fn compaction_warnings(
         &self,
@@ -84,6 +95,7 @@ impl Engine<'_> {
         let overdue = self.overdue_warning(&judgement);
         let mut remarks = self.completion_warnings(&judgement);
         remarks.extend(self.compaction_warnings(&judgement));
+        remarks.extend(self.idle_warning(&judgement));
         self.record_event(Event::Judged { judgement: Box::new(judgement) })?;
         for text in overdue.into_iter().chain(remarks) {
             self.record_event(Event::Warned { text })?;

@@ -205,7 +205,7 @@ impl AttemptContext<'_> {
                 review: task.review.close_open_review(),
             });
         }
-        let failed = task.attempts.max(self.attempt_log().failed);
+        let failed = task.attempts.max(self.attempt_log().counted());
         if failed != task.attempts {
             changes.push(TaskChange::SetAttempts { task: id(), attempts: failed });
         }
@@ -291,7 +291,7 @@ impl AttemptContext<'_> {
         let spent = log.spent.saturating_add(self.state.ran_in_iteration());
         let gives_up = if next == Escalation::HardStop {
             Some(GiveUpReason::Stuck { alike: log.alike + 1 })
-        } else if log.failed + 1 >= limit {
+        } else if log.counted() + 1 >= limit {
             Some(GiveUpReason::AttemptsUsed { limit })
         } else if spent >= self.work.hard_limit {
             Some(GiveUpReason::TimeUp)

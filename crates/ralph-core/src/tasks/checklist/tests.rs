@@ -41,7 +41,8 @@ fn boxes_of_every_list_are_read() {
 #[test]
 fn items_for_a_person_are_neither_open_nor_done() {
     check("- [?] a: a key\n- [x] b\n1. [?] c", &["? a: a key", "x b", "? c"]);
-    check("        - [?] a\n```\n- [?] b", &["? a", "? b"]);
+    check("        - [?] a", &["? a"]);
+    check("```\n- [?] b", &["? b"]);
     check("```\n- [?] a\n```\n- [?]b\n- a [?] b\n- [?](link)\n- [??] c", &[]);
     let counts = Checklist::read("- [?] a\n- [?] b\n- [x] c\n- [ ] why [?]").counts();
     assert_eq!((counts.open, counts.done, counts.person), (1, 1, 2));

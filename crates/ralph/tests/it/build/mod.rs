@@ -3,6 +3,7 @@
 mod answers;
 mod attempts;
 mod context;
+mod earlier_runs;
 mod failure_branches;
 mod gates;
 mod git_tampering;

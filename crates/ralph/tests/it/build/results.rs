@@ -1,5 +1,5 @@
-//! What becomes of an agent's own statements: work that it calls incomplete, and a fix that
-//! disputes a review.
+//! What becomes of an agent's own statements: work that it calls incomplete, a fix that disputes
+//! a review, and what landed work leaves open.
 
 use serde_json::{Value, json};
 
@@ -114,4 +114,79 @@ fn a_fix_that_changes_nothing_and_answers_in_prose_is_a_failed_attempt() {
     let end = build(&sealed, &[]).expect_code(1);
     assert!(end.stderr.contains("attempt failed, nothing was changed"), "{}", end.stderr);
     assert_statuses(&sealed, &[("a", "failed")]);
+}
+
+#[test]
+fn what_landed_work_leaves_open_is_reported() {
+    let leaves = json!({ "handoff": {
+        "task_completed": { "summary": "Did a.", "fully_complete": true },
+        "unfinished_business": [{ "item": "the manual", "reason": "not asked", "priority": "low" }],
+        "bugs_encountered": [
+            { "description": "the clock drifts", "resolution": "", "resolved": false },
+            { "description": "a typo", "resolution": "fixed", "resolved": true }
+        ],
+        "recommendations": ["use a cache"]
+    } });
+    // The first attempt fails at the gate, so what it says does not count.
+    let lost = json!({ "handoff": {
+        "task_completed": { "summary": "Did a.", "fully_complete": true },
+        "recommendations": ["rewrite it all"]
+    } });
+    let wrong = json!({ "repeat": 1, "do": [
+        { "write": { "path": "a.txt", "text": "wrong" } }, lost
+    ] });
+    let calls =
+        json!([wrong, { "do": [{ "write": { "path": "a.txt", "text": "right" } }, leaves] }]);
+    let gate = json!([{ "name": "tests", "kind": "test", "command": "! grep wrong a.txt" }]);
+    let sealed = project(&[task("a", &[])], &calls, &settings(json!({ "gates": gate })));
+    let end = build(&sealed, &[]).expect_code(0);
+    let status = sealed.run_ralph(&["status"]).stdout;
+    let report = sealed.run_ralph(&["report"]).stdout;
+    let html = sealed.run_ralph(&["report", "--html", "-"]).stdout;
+    let json = sealed.run_ralph(&["report", "--json"]).stdout;
+    for (name, text) in
+        [("screen", &end.stderr), ("status", &status), ("report", &report), ("html", &html)]
+    {
+        assert!(text.to_lowercase().contains("left open"), "{name}: {text}");
+        for entry in ["the manual", "the clock drifts", "use a cache"] {
+            assert!(text.contains(entry), "{name} lacks {entry}: {text}");
+        }
+        for entry in ["a typo", "rewrite it all"] {
+            assert!(!text.contains(entry), "{name} has {entry}: {text}");
+        }
+    }
+    let facts: Value = serde_json::from_str(&json).expect("JSON");
+    let left = &facts["leftOpen"][0]["left"];
+    assert_eq!(left["unfinished"], json!(["the manual (low): not asked"]), "{json}");
+    assert_eq!(left["bugs"], json!(["the clock drifts"]));
+    assert_eq!(left["recommendations"], json!(["use a cache"]));
+}
+
+#[test]
+fn tasks_that_agents_add_are_counted_apart() {
+    let adds = json!({ "handoff": {
+        "task_completed": { "summary": "Did a.", "fully_complete": true },
+        "plan_amendments": [{ "action": "add", "reason": "needed", "task": {
+            "id": "n", "title": "New", "description": "Make n.", "acceptance_criteria": ["n"]
+        } }]
+    } });
+    let calls = json!([
+        { "when": { "task": "a" }, "do": [{ "write": { "path": "a.txt", "text": "1" } }, adds] },
+        writes("$RALPH_TASK.txt")
+    ]);
+    let sealed = project(&[task("a", &[]), task("b", &[])], &calls, &settings(json!({})));
+    let end = build(&sealed, &[]).expect_code(0);
+    assert_statuses(&sealed, &[("a", "done"), ("b", "done"), ("n", "done")]);
+    assert!(end.stderr.contains("tasks: 2 of 2 done, 1 added\n"), "{}", end.stderr);
+    let status = sealed.run_ralph(&["status"]).stdout;
+    assert!(status.contains("Tasks      2 of 2 done, 1 added\n"), "{status}");
+    let report = sealed.run_ralph(&["report"]).stdout;
+    assert!(report.contains("## Completed: 2/2 tasks\n\n1 added.\n"), "{report}");
+    let json: Value =
+        serde_json::from_str(&sealed.run_ralph(&["report", "--json"]).stdout).expect("JSON");
+    let progress = &json["progress"];
+    assert_eq!(
+        (&progress["done"], &progress["total"], &progress["added"]),
+        (&json!(2), &json!(2), &json!(1))
+    );
 }
