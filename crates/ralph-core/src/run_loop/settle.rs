@@ -84,17 +84,26 @@ pub fn settle_iteration(recipe: &Recipe, tasks: &TaskState, current: &Iteration)
         Some(FailedAttempt { gives_up: Some(why), .. }) => {
             build_give_up_changes(current, task, why, attempts)
         }
-        Some(FailedAttempt { gives_up: None, .. }) => {
-            // A refused commit drops all changes of the list but the number of attempts. Where
-            // agents commit, the number is written when the task is given up.
-            let kept = if refusal.is_some() { &[] } else { &judgement.changes[..] };
-            let count = (attempts != counted && recipe.ownership().marks_task_in_progress())
-                .then(|| TaskChange::SetAttempts { task: task.clone(), attempts });
-            kept.iter().cloned().chain(count).collect()
+        // A refused commit drops all changes of the list but the number of attempts.
+        Some(FailedAttempt { gives_up: None, .. }) if refusal.is_some() => {
+            build_attempt_change(recipe, tasks, task).into_iter().collect()
         }
-        None => judgement.changes.clone(),
+        None | Some(FailedAttempt { gives_up: None, .. }) => judgement.changes.clone(),
     };
     Settled { changes, attempt }
+}
+
+/// Returns the change that counts one more failed attempt in the list. Where agents commit,
+/// the number is written only when the task is given up.
+pub(crate) fn build_attempt_change(
+    recipe: &Recipe,
+    tasks: &TaskState,
+    task: &TaskId,
+) -> Option<TaskChange> {
+    let counted = tasks.list.find_task(task).map_or(0, |task| task.attempts);
+    let attempts = tasks.attempt_log(task).counted() + 1;
+    (attempts > counted && recipe.ownership().marks_task_in_progress())
+        .then(|| TaskChange::SetAttempts { task: task.clone(), attempts })
 }
 
 fn build_refused_attempt(

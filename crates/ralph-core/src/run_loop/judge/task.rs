@@ -20,6 +20,7 @@ use super::{hand_in, judge_cut_off, judge_failed_checks, select_failure_landing}
 use crate::answers::structured_output;
 use crate::checking::stuck::ErrorHasher;
 use crate::memory::handoff_reading as read;
+use crate::run_loop::settle::build_attempt_change;
 use crate::tasks::amend;
 use crate::tasks::attempt::{assess_escalation, cut_output};
 
@@ -165,7 +166,9 @@ impl AttemptContext<'_> {
         let mut judgement =
             self.add_failed_attempt(verdict, handoff, build_cause("hand-in", &text));
         if !judgement.gives_up() {
-            (judgement.changes, judgement.amended) = hand_in::collect_other_changes(self);
+            let (changes, amended) = hand_in::collect_other_changes(self);
+            judgement.changes.extend(changes);
+            judgement.amended = amended;
             judgement.feedback.extend(hand_in::build_surplus_feedback(self, &judgement.amended));
         }
         judgement
@@ -307,7 +310,9 @@ impl AttemptContext<'_> {
                 result.severity == Severity::Soft && result.status == GateStatus::Failed
             })
             .count();
+        let count = build_attempt_change(&self.state.recipe, self.tasks, self.task);
         let mut judgement = Judgement {
+            changes: count.into_iter().collect(),
             failed: Some(FailedAttempt {
                 attempt,
                 outputs: cause.outputs,
