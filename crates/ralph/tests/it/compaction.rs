@@ -328,7 +328,7 @@ fn an_attempt_has_a_turn_limit_only_where_the_user_sets_one() {
     assert!(!shown.contains("--max-turns"), "{shown}");
     sealed.run_ralph(&["build", "1"]).expect_code(1);
     let mut limited = sealed.build_command(env!("CARGO_BIN_EXE_ralph"));
-    limited.env("RALPH_MAX_TURNS", "40").env("RALPH_COMPACTION_MAX_TURNS", "12").arg("build");
+    limited.env("RALPH_MAX_TURNS", "40").arg("build");
     assert!(limited.output().expect("it runs").status.success());
     let limits: Vec<Option<String>> = called(&sealed)
         .iter()
@@ -336,9 +336,6 @@ fn an_attempt_has_a_turn_limit_only_where_the_user_sets_one() {
         .map(|call| call.split("--max-turns ").nth(1)?.split(' ').next().map(str::to_owned))
         .collect();
     assert_eq!(limits, [Some("15".to_owned()), None, Some("40".to_owned())]);
-    let calls = called(&sealed);
-    let last = calls.iter().rfind(|call| call.starts_with("compact")).expect("a compaction");
-    assert!(last.contains("--max-turns 12 "), "{last}");
 }
 
 #[test]
