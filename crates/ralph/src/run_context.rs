@@ -367,9 +367,10 @@ impl RunContext {
         for branch in &archived {
             self.out.write_line(&format!("The former work is on {branch}."));
         }
-        Ok(match is_taken {
-            true => Some(FormerWork::InTree),
-            false => archived.into_iter().next().map(FormerWork::Archived),
+        Ok(if is_taken {
+            Some(FormerWork::InTree)
+        } else {
+            archived.into_iter().next().map(FormerWork::Archived)
         })
     }
 
