@@ -168,9 +168,10 @@ fn classify_activity(event: &AgentEvent) -> LineActivity {
         | AgentEvent::Todo { .. }
         | AgentEvent::FileChanged { .. }
         | AgentEvent::Usage { .. } => LineActivity::Progress,
-        AgentEvent::RateLimit { .. } | AgentEvent::Notice { .. } | AgentEvent::Unparsed { .. } => {
-            LineActivity::Idle
-        }
+        AgentEvent::RateLimit { .. }
+        | AgentEvent::Notice { .. }
+        | AgentEvent::SoftLimitPassed
+        | AgentEvent::Unparsed { .. } => LineActivity::Idle,
         AgentEvent::Result { .. } => LineActivity::Final,
     }
 }

@@ -7,12 +7,14 @@
 
 mod call_listener;
 
+use std::cell::RefCell;
 use std::ffi::OsString;
 use std::fmt::Display;
 use std::fs;
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use call_listener::{CallListener, send_answer};
 use jiff::tz::TimeZone;
@@ -124,7 +126,10 @@ impl Agent for AgentRunner {
         };
         let mut listener = CallListener::new(request, &self.project);
         let (mut stdout, mut stderr) = (self.masker.new_stream(), self.masker.new_stream());
+        // Both the output and the clock report events.
+        let shared = RefCell::new(&mut *on_event);
         let mut on_chunk = |chunk: Chunk<'_>, stdin: &mut ChildStdin| {
+            let on_event = &mut **shared.borrow_mut();
             // Secrets are masked from here on, in the saved stream as well.
             let clean = match chunk {
                 Chunk::Stdout(bytes) => stdout.mask_next(bytes),
@@ -157,12 +162,20 @@ impl Agent for AgentRunner {
                 LineActivity::Final => OutputActivity::Final,
             }
         };
+        let soft_limit = Duration::from(request.soft_limit);
+        let mut has_passed = false;
+        let mut on_tick = |ran: Duration| {
+            if ran >= soft_limit && !has_passed {
+                has_passed = true;
+                (shared.borrow_mut())(&AgentEvent::SoftLimitPassed);
+            }
+        };
         let (call_env, call_args) = (call.env.clone(), call.args.clone());
         let spawn = self.build_spawn(request, call, sandboxed.as_ref());
         let end =
             match sandboxed.as_ref().map_or(Ok(spawn.clone()), |sandboxed| sandboxed.launch(spawn))
             {
-                Ok(spawn) => supervise_dialog(&spawn, &self.watch, &mut on_chunk),
+                Ok(spawn) => supervise_dialog(&spawn, &self.watch, &mut on_chunk, &mut on_tick),
                 Err(reason) => ChildEnd::from_ending(Ending::NotStarted { reason }),
             };
         let rest = stdout.finish();

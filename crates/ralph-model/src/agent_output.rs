@@ -66,6 +66,9 @@ pub enum AgentEvent {
     Notice {
         text: String,
     },
+    /// ralph reports that the call has passed its soft limit. No agent sends this.
+    #[serde(skip)]
+    SoftLimitPassed,
     /// The agent reports that its turn is over. There may be several; the last one counts.
     Result {
         /// How the turn ended according to the agent.

@@ -4,8 +4,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::handoff::BlockedReason;
-use crate::ids::IterationNumber;
+use crate::handoff::{BlockedReason, WorkOutcome};
+use crate::ids::{IterationNumber, TaskId};
 use crate::stuck::{ErrorHash, Escalation, StuckPolicy};
 use crate::units::Millis;
 use crate::worktree::{Checkpoint, TreeId};
@@ -55,6 +55,13 @@ pub struct FailedOutput {
 pub struct AttemptLog {
     /// Number of failed attempts.
     pub failed: u32,
+    /// How many of them no longer count towards the limit, because the user asked for a
+    /// new start.
+    #[serde(default)]
+    pub uncounted: u32,
+    /// The outcome of the last attempt's work.
+    #[serde(default)]
+    pub last_outcome: Option<WorkOutcome>,
     pub base: Option<Checkpoint>,
     /// The last attempts, oldest first.
     pub recent: Vec<Attempt>,
@@ -75,6 +82,17 @@ pub struct AttemptLog {
     pub warnings: u32,
 }
 
+/// The failed attempts at a task in earlier runs on the same list.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EarlierAttempts {
+    pub task: TaskId,
+    /// The title that the task had. Under another title it is another task.
+    pub title: String,
+    pub log: AttemptLog,
+    /// Whether the task was given up.
+    pub is_given_up: bool,
+}
+
 /// Whether more context was given, which happens once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -85,6 +103,25 @@ pub enum Expansion {
 }
 
 impl AttemptLog {
+    /// Returns the number of failed attempts that count towards the limit.
+    pub fn counted(&self) -> u32 {
+        self.failed.saturating_sub(self.uncounted)
+    }
+
+    /// Resets the count towards the limit. The record of the attempts stays.
+    pub fn reset_count(&mut self) {
+        *self = Self {
+            uncounted: self.failed,
+            alike: 0,
+            shifts: 0,
+            expansion: Expansion::NotYet,
+            escalation: Escalation::None,
+            blocked: None,
+            spent: Millis::ZERO,
+            ..std::mem::take(self)
+        };
+    }
+
     /// Adds a failed attempt.
     pub fn add_failure(&mut self, attempt: Attempt, outputs: Vec<FailedOutput>, next: Escalation) {
         self.failed += 1;

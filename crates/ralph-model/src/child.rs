@@ -126,7 +126,7 @@ pub enum SoftLimit {
     /// There was no limit, or it was not reached.
     #[default]
     Kept,
-    /// The limit was passed, which the report shows as a warning.
+    /// The limit was passed.
     Passed,
 }
 

@@ -6,6 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::ids::TaskId;
+use crate::text;
 
 /// The handoff of one iteration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,9 +39,17 @@ pub struct Handoff {
     /// Whether ralph derived this handoff because the agent gave none.
     #[serde(default)]
     pub derived: bool,
+    /// Whether the work tree is unchanged: a fix that disputes the points of a review.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub changed_nothing: bool,
     /// What ralph knows about the outcome of the work; `None` until the iteration has ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<WorkOutcome>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_false(flag: &bool) -> bool {
+    !flag
 }
 
 /// The outcome of the work that a handoff describes. The author cannot know it, and often states
@@ -107,9 +116,71 @@ impl WorkOutcome {
 }
 
 impl Handoff {
+    /// Returns whether the agent itself says that its task is not complete. A derived
+    /// handoff says nothing about that.
+    pub fn is_incomplete(&self) -> bool {
+        !self.derived && !self.task_completed.fully_complete
+    }
+
     /// Returns whether later work builds on it. An unknown outcome counts as accepted.
     pub fn is_accepted(&self) -> bool {
         self.outcome.as_ref().is_none_or(WorkOutcome::is_accepted)
+    }
+}
+
+/// What the handoffs of a task's landed work leave open.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LeftOpen {
+    pub unfinished: Vec<String>,
+    /// Unresolved bugs.
+    pub bugs: Vec<String>,
+    pub recommendations: Vec<String>,
+}
+
+/// Entries of a kind that are kept for a task: more than an agent should leave open.
+const MAX_LEFT: usize = 10;
+
+/// Limit of an entry: a few sentences.
+const LEFT_CHARS: usize = 400;
+
+impl LeftOpen {
+    /// Adds what a handoff leaves open, and removes the bugs that it resolved.
+    pub fn add_handoff(&mut self, handoff: &Handoff) {
+        let line = |text: &str| text::join_to_line(text, LEFT_CHARS);
+        let (resolved, open): (Vec<_>, Vec<_>) =
+            handoff.bugs_encountered.iter().partition(|bug| bug.resolved);
+        let resolved: Vec<String> = resolved.iter().map(|bug| line(&bug.description)).collect();
+        self.bugs.retain(|bug| !resolved.contains(bug));
+        let unfinished = handoff.unfinished_business.iter();
+        let unfinished = unfinished
+            .map(|it| line(&format!("{} ({}): {}", it.item, it.priority.name(), it.reason)));
+        push_new(&mut self.unfinished, unfinished);
+        push_new(&mut self.bugs, open.iter().map(|bug| line(&bug.description)));
+        push_new(&mut self.recommendations, handoff.recommendations.iter().map(|it| line(it)));
+    }
+
+    /// Returns the entries with their kind, the most important first.
+    pub fn entries(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let kinds = [
+            ("unfinished", &self.unfinished),
+            ("bug", &self.bugs),
+            ("advice", &self.recommendations),
+        ];
+        kinds.into_iter().flat_map(|(kind, texts)| texts.iter().map(move |it| (kind, it.as_str())))
+    }
+
+    /// Returns whether nothing is left open.
+    pub fn is_empty(&self) -> bool {
+        self.entries().next().is_none()
+    }
+}
+
+fn push_new(list: &mut Vec<String>, entries: impl Iterator<Item = String>) {
+    for entry in entries {
+        if !entry.is_empty() && !list.contains(&entry) && list.len() < MAX_LEFT {
+            list.push(entry);
+        }
     }
 }
 
@@ -244,6 +315,31 @@ impl BlockedReason {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_handoffs_leave_open_is_bounded_and_loses_resolved_bugs() {
+        let handoff = |bugs: serde_json::Value| -> Handoff {
+            let value = serde_json::json!({
+                "task_completed": {"task_id": "T", "summary": "s", "fully_complete": true},
+                "bugs_encountered": bugs,
+                "unfinished_business": [{"item": "docs", "reason": "later", "priority": "low"}],
+                "recommendations": ["use a cache", " "],
+            });
+            serde_json::from_value(value).expect("it is valid")
+        };
+        let bug = |name: &str, resolved: bool| serde_json::json!({"description": name, "resolution": "", "resolved": resolved});
+        let mut left = LeftOpen::default();
+        left.add_handoff(&handoff(serde_json::json!([bug("a", false), bug("b", true)])));
+        left.add_handoff(&handoff(serde_json::json!([bug("a", true), bug("c", false)])));
+        let entries: Vec<_> = left.entries().collect();
+        assert_eq!(
+            entries,
+            [("unfinished", "docs (low): later"), ("bug", "c"), ("advice", "use a cache")]
+        );
+        let many: Vec<_> = (0..30).map(|at| bug(&format!("bug {at}"), false)).collect();
+        left.add_handoff(&handoff(many.into()));
+        assert_eq!(left.bugs.len(), MAX_LEFT);
+    }
 
     #[test]
     fn a_sparse_handoff_is_read() {

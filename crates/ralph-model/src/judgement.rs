@@ -90,6 +90,11 @@ pub enum Verdict {
     /// The gates passed, but the agent left uncommitted changes or an incorrect task
     /// list.
     NotHandedIn { reasons: Vec<String> },
+    /// The gates passed, but the agent's own handoff says that the task is not complete.
+    Incomplete {
+        /// What is left to do, as the agent wrote it; may be empty.
+        left: Vec<String>,
+    },
     /// The agent needs something from the user.
     Blocked { blocked: BlockedReason },
     Reviewed {
@@ -104,6 +109,14 @@ pub enum Verdict {
     },
     /// Handoffs were compacted into a memory.
     Compacted { trigger: CompactionTrigger },
+}
+
+/// Returns why work is not complete, for people and for the next attempt.
+pub fn describe_incomplete(left: &[String]) -> String {
+    match left {
+        [] => "the agent says it is not complete".to_owned(),
+        left => format!("the agent says it is not complete: {}", left.join("; ")),
+    }
 }
 
 /// What happens to the work tree.

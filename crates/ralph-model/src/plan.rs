@@ -13,12 +13,24 @@ pub struct Counts {
     pub open: u32,
     /// Boxes with one.
     pub done: u32,
+    /// Boxes with a question mark: only a person can do the item. Neither open nor done.
+    #[serde(default)]
+    pub person: u32,
 }
 
 impl Counts {
-    /// Returns how many boxes there are.
+    /// Returns how many items an agent can do or has done.
     pub fn total(self) -> u32 {
         self.open.saturating_add(self.done)
+    }
+
+    /// Returns `2 items need a person`, if so.
+    pub fn describe_person_items(self) -> Option<String> {
+        match self.person {
+            0 => None,
+            1 => Some("1 item needs a person".to_owned()),
+            count => Some(format!("{count} items need a person")),
+        }
     }
 }
 
@@ -32,6 +44,9 @@ pub enum PlanState {
         counts: Counts,
         /// The first open items.
         next: Vec<String>,
+        /// The first items that only a person can do.
+        #[serde(default)]
+        person: Vec<String>,
     },
     /// There is no usable plan.
     Lost { loss: PlanLoss, copy: PlanCopy },

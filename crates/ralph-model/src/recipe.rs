@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::agent::AgentChoice;
 use crate::amendment::AmendmentPolicy;
+use crate::attempt::EarlierAttempts;
 use crate::budget::Budget;
 use crate::context::ContextPlan;
 use crate::failure::{RateLimitAction, RateLimitPolicy, Retries};
@@ -364,6 +365,12 @@ pub struct TaskWork {
     pub soft_limit: Millis,
     /// Time after which a task is given up.
     pub hard_limit: Millis,
+    /// Failed attempts of earlier runs, which this run continues to count.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub earlier: Vec<EarlierAttempts>,
+    /// Tasks that agents added to the list in earlier runs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub added: Vec<TaskId>,
 }
 
 /// Which tasks that failed before a run are tried again.
@@ -420,6 +427,8 @@ impl TaskWork {
             stuck: StuckPolicy { after: 3, strategy_shifts: 2 },
             soft_limit: Millis::from_mins(45),
             hard_limit: Millis::from_mins(60),
+            earlier: Vec::new(),
+            added: Vec::new(),
         }
     }
 

@@ -126,13 +126,21 @@ pub struct Progress {
     pub skipped: usize,
     /// Removed from the list since the run began. They count in `total`.
     pub removed: usize,
+    /// Added by agents. They count neither in `total` nor in `done`, so that both are about
+    /// the list as it was given.
+    pub added: usize,
 }
 
 impl Progress {
-    /// Returns the tasks that will not be done, such as `, 1 failed, 2 removed`; empty if none.
+    /// Returns how the list differs from one that is done as given, such as
+    /// `, 1 failed, 2 removed`; empty if it does not.
     pub fn shortfall(&self) -> String {
-        let counts =
-            [(self.failed, "failed"), (self.skipped, "skipped"), (self.removed, "removed")];
+        let counts = [
+            (self.failed, "failed"),
+            (self.skipped, "skipped"),
+            (self.removed, "removed"),
+            (self.added, "added"),
+        ];
         let counts = counts.iter().filter(|(count, _)| *count > 0);
         counts.map(|(count, word)| format!(", {count} {word}")).collect::<Vec<_>>().concat()
     }
@@ -291,6 +299,7 @@ mod tests {
             failed: 1,
             skipped: 1,
             removed: 0,
+            added: 0,
         };
         assert_eq!(list.progress(), expect);
     }

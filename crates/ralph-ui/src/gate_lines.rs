@@ -4,7 +4,7 @@
 
 use std::io::Write;
 
-use ralph_model::child::{ChildEnd, SoftLimit};
+use ralph_model::child::ChildEnd;
 use ralph_model::gate::{Gate, GateResult, GateStatus, Severity};
 use ralph_model::recipe::Recipe;
 use ralph_model::refusal::Refusal;
@@ -110,11 +110,8 @@ fn format_test_names(names: &[String]) -> String {
     }
 }
 
-/// Warns about an exceeded soft limit and processes or pipes that a child left behind.
+/// Warns about processes or pipes that a child left behind.
 pub(crate) fn warn_about_child<W: Write>(page: &mut LineWriter<W>, end: &ChildEnd, who: &str) {
-    if end.soft_limit == SoftLimit::Passed {
-        print_warning(page, &format!("{who} ran past its soft limit ({})", end.ran));
-    }
     match end.leftovers.processes {
         0 => {}
         1 => print_warning(page, &format!("ended 1 process that {who} left behind")),

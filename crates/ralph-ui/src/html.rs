@@ -51,6 +51,7 @@ pub fn render_parts(facts: &mut PageInput<'_>) -> Vec<PagePart> {
         ("progress", sections::render_progress(timeline)),
         ("timeline", attempts::render_timeline(timeline, clock)),
         ("tasks", sections::render_tasks(summary)),
+        ("left-open", sections::render_left_open(summary)),
         ("costs", sections::render_roles(summary)),
         ("gates", sections::render_gates(summary)),
         ("reviews", sections::render_reviews(summary)),

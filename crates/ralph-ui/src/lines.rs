@@ -13,7 +13,7 @@ use ralph_model::event::{Event, Purpose, Recorded, WaitReason};
 use ralph_model::failure::{Failure, FailureRule};
 use ralph_model::gate::{Gate, Severity};
 use ralph_model::ids::{AskNumber, IterationNumber, Role, TaskId};
-use ralph_model::judgement::{Judgement, Verdict};
+use ralph_model::judgement::{Judgement, Verdict, describe_incomplete};
 use ralph_model::phase::Iteration;
 use ralph_model::plan::PlanState;
 use ralph_model::recipe::{Completion, Recipe};
@@ -181,7 +181,12 @@ fn print_plan_progress<W: Write>(page: &mut LineWriter<W>, look: &PlanState, sta
         print_warning(page, &warning);
     } else if let Some(counts) = look.counts() {
         let (done, total) = (counts.done, counts.total());
-        let text = format!("Plan: {done} of {total} item{} done", choose_plural(total as usize));
+        let person = counts.describe_person_items().map(|it| format!(", {it}"));
+        let text = format!(
+            "Plan: {done} of {total} item{} done{}",
+            choose_plural(total as usize),
+            person.unwrap_or_default()
+        );
         page.write_indented(0, Paint::Dim, &text);
     }
 }
@@ -390,6 +395,10 @@ fn print_judgement<W: Write>(page: &mut LineWriter<W>, judgement: &Judgement, st
         Verdict::NotHandedIn { reasons } => {
             let reasons = shorten_text(page, &reasons.join(" "));
             (LineMark::Fail, format!("Not handed in: {reasons}"))
+        }
+        Verdict::Incomplete { left } => {
+            let reason = shorten_text(page, &describe_incomplete(left));
+            (LineMark::Fail, format!("Failed: {reason}"))
         }
         Verdict::Blocked { blocked } => {
             (LineMark::Fail, format!("Blocked: needs {}", shorten_text(page, &blocked.needs)))

@@ -27,6 +27,7 @@ pub fn render_report(summary: &Summary) -> String {
     add_failed_tasks(&mut page, summary);
     sections::add_auto_approved(&mut page, &summary.auto_approved);
     sections::add_diverging(&mut page, summary);
+    sections::add_left_open(&mut page, &summary.left_open);
     sections::add_reviews(&mut page, summary.reviews.as_ref());
     sections::add_tasks(&mut page, summary);
     sections::add_roles(&mut page, summary);
@@ -73,7 +74,9 @@ fn render_completed(summary: &Summary) -> String {
         let word = if is_complete { "yes" } else { "no" };
         let plan = summary.plan.map(|plan| {
             let (done, total, s) = (plan.done, plan.total(), choose_plural(plan.total() as usize));
-            format!("\n{done} of {total} item{s} of the plan done.\n")
+            let person = plan.describe_person_items().map(|it| format!(" {it}."));
+            let person = person.unwrap_or_default();
+            format!("\n{done} of {total} item{s} of the plan done.{person}\n")
         });
         return format!("\n## Completed: {word}\n{}", plan.unwrap_or_default());
     };
@@ -93,11 +96,12 @@ fn render_completed(summary: &Summary) -> String {
 
 /// Returns the section on the progress of a list.
 fn render_progress(progress: Progress) -> String {
-    let Progress { total, done, failed, skipped, pending, in_progress, removed } = progress;
+    let Progress { total, done, failed, skipped, pending, in_progress, removed, added } = progress;
     let counts = [
         (failed, "failed"),
         (skipped, "skipped"),
         (removed, "removed"),
+        (added, "added"),
         (pending + in_progress, "left"),
     ];
     let counts = counts.iter().filter(|(count, _)| *count > 0);

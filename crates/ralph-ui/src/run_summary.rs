@@ -32,6 +32,7 @@ pub(crate) fn print_summary<W: Write>(
     crate::task_lines::print_questions(page, state);
     page.write_indented(2, Paint::None, &format_figures(state));
     crate::task_lines::print_task_summary(page, state);
+    crate::task_lines::print_left_open(page, state);
     if state.totals.usage.tokens().0 > 0 {
         page.write_indented(
             2,

@@ -249,6 +249,7 @@ impl<W: Write> SessionLog<W> {
             Verdict::AttemptFailed { failure } => failed(failure.class.name()),
             Verdict::NothingChanged => failed("nothing changed"),
             Verdict::NotHandedIn { .. } => failed("not handed in"),
+            Verdict::Incomplete { .. } => failed("not complete"),
             Verdict::Blocked { blocked } => {
                 LoggedStatus::Failed(format!("blocked: {}", line(&blocked.needs)))
             }

@@ -84,6 +84,15 @@ pub fn describe_run(
         text.push_str(&format!("Tasks      {done} of {total} done{shortfall}{rest}\n\n"));
         text.push_str(&format_task_table(&summary.tasks, style));
     }
+    if !summary.left_open.is_empty() {
+        text.push_str("\nLeft open\n");
+    }
+    for task in &summary.left_open {
+        let id = tasks::format_task_id(&task.id);
+        for (kind, entry) in task.left.entries() {
+            text.push_str(&format!("  {id} {kind}: {}\n", format_line(entry)));
+        }
+    }
     for task in &summary.auto_approved {
         let id = tasks::format_task_id(&task.id);
         text.push_str(&format!("\n{id} was approved at the cap of reviews: look at it by hand\n"));

@@ -8,7 +8,7 @@ use ralph_core::reporting::report;
 use ralph_model::agent_list_diff::AgentListDiff;
 use ralph_model::gate::{GateResult, GateStatus};
 use ralph_model::ids::Role;
-use ralph_model::judgement::{Judgement, Verdict};
+use ralph_model::judgement::{Judgement, Verdict, describe_incomplete};
 use ralph_model::recipe::Recipe;
 use ralph_model::review::{ReviewPolicy, ReviewResult};
 use ralph_model::run::RunState;
@@ -76,7 +76,7 @@ pub(crate) fn print_attempt_start<W: Write>(page: &mut LineWriter<W>, state: &Ru
     let Some(task) = current.task.as_ref().and_then(|id| board.list.find_task(id)) else { return };
     let log = board.attempt_log(&task.id);
     let title = shorten_text(page, &task.title);
-    let attempt = match (current.role, log.failed) {
+    let attempt = match (current.role, log.counted()) {
         (Role::Review, _) => {
             format!(" (review {})", task.review.count.saturating_add(1))
         }
@@ -201,6 +201,10 @@ pub(crate) fn print_task_judgement<W: Write>(
             let reasons = shorten_text(page, &reasons.join(" "));
             (LineMark::Fail, format!("Task {task}: not handed in as required: {reasons}"))
         }
+        Verdict::Incomplete { left } => {
+            let reason = shorten_text(page, &describe_incomplete(left));
+            (LineMark::Fail, format!("Task {task}: attempt failed, {reason}"))
+        }
         Verdict::Blocked { blocked } => {
             let needs = shorten_text(page, &blocked.needs);
             (LineMark::Fail, format!("Task {task}: says it is blocked, needs {needs}"))
@@ -257,6 +261,31 @@ pub(crate) fn print_questions<W: Write>(page: &mut LineWriter<W>, state: &RunSta
         let (task, needs) =
             (shorten_text(page, &question.task.0), shorten_text(page, &question.needs));
         page.write_indented(2, Paint::Warn, &format!("blocked: {task} {needs}"));
+    }
+}
+
+/// Entries of landed work that are shown at the end of a run.
+const MOST_LEFT: usize = 10;
+
+/// Prints at the end what landed work leaves open.
+pub(crate) fn print_left_open<W: Write>(page: &mut LineWriter<W>, state: &RunState) {
+    let Some(board) = &state.tasks else { return };
+    let left = report::list_left_open(board);
+    let entries: Vec<(String, &str, &str)> = left
+        .iter()
+        .flat_map(|task| task.left.entries().map(|(kind, it)| (task.id.0.clone(), kind, it)))
+        .collect();
+    if entries.is_empty() {
+        return;
+    }
+    page.write_indented(2, Paint::None, "left open:");
+    for (task, kind, entry) in entries.iter().take(MOST_LEFT) {
+        let (task, entry) = (shorten_text(page, task), shorten_text(page, entry));
+        page.write_indented(4, Paint::Warn, &format!("{task} {kind}: {entry}"));
+    }
+    let more = entries.len().saturating_sub(MOST_LEFT);
+    if more > 0 {
+        page.write_indented(4, Paint::None, &format!("and {more} more, see ralph report"));
     }
 }
 

@@ -1,23 +1,29 @@
-//! Sets up the memory of a run: the MCP servers of the compacting agent, and the memory of the
-//! previous run.
+//! Sets up what a run knows of earlier ones: the MCP servers of the compacting agent, the memory
+//! of the previous run, and the failed attempts at its tasks.
 //!
 //! Not here: compacting, which is an iteration of the loop like others.
 
+use std::iter;
 use std::path::{Path, PathBuf};
 
 use ralph_core::memory;
 use ralph_io::atomic_file;
 use ralph_io::store::{ProjectLayout, journal, runs};
 use ralph_model::agent::AgentChoice;
+use ralph_model::attempt::EarlierAttempts;
 use ralph_model::capability::McpServers;
-use ralph_model::ids::Role;
-use ralph_model::memory::{Documentation, Memory};
+use ralph_model::handoff::WorkOutcome;
+use ralph_model::ids::{Role, TaskId};
+use ralph_model::memory::Documentation;
 use ralph_model::outcome::ExitStatus;
-use ralph_model::recipe::Recipe;
+use ralph_model::recipe::{Recipe, Work};
+use ralph_model::run::RunState;
+use ralph_model::task_state::TaskState;
 use serde_json::{Map, Value, json};
 
 use crate::cli_error::CliError;
 use crate::project::{Project, find_own_executable};
+use crate::run_context::FormerWork;
 
 /// Path of the knowledge graph, relative to the project directory.
 pub(crate) const MEMORY_FILE: &str = ".ralph/memory.jsonl";
@@ -108,22 +114,56 @@ pub(crate) fn write_server_files(files: &[ServerFile]) -> Result<(), CliError> {
     Ok(())
 }
 
-/// Returns the recipe with the memory that the last run on the same list left. Must be called
-/// before the run is created.
-pub(crate) fn with_memory(layout: &ProjectLayout, mut recipe: Recipe) -> Recipe {
-    let Some(file) = recipe.task_work().map(|work| work.file.clone()) else { return recipe };
+/// Returns the recipe with what earlier runs on the same list left: the attempts of the last
+/// one, and the last memory. Must be called before the run is created.
+pub(crate) fn with_earlier_runs(layout: &ProjectLayout, mut recipe: Recipe) -> Recipe {
+    let Work::Tasks(work) = &mut recipe.work else { return recipe };
+    let file = work.file.clone();
+    let mut earlier = runs::list_runs(layout.state())
+        .into_iter()
+        .take(MAX_SEARCHED_RUNS)
+        .filter_map(|known| journal::fold_journal(&layout.run_dir(&known.id).journal_path()).ok())
+        .filter(|state| state.recipe.task_work().is_some_and(|work| work.file == file));
+    let Some(last) = earlier.next() else { return recipe };
+    if let Some(tasks) = &last.tasks {
+        work.earlier = list_open_attempts(tasks);
+        work.added = tasks.added.iter().cloned().collect();
+    }
     if let Some(policy) = &mut recipe.memory {
-        policy.known = find_previous_memory(layout, &file).map(Box::new);
+        let find_memory = |state: RunState| {
+            memory::build_final_memory(state.memory.as_deref(), &state.since_compaction)
+        };
+        policy.known = iter::once(last).chain(earlier).find_map(find_memory).map(Box::new);
     }
     recipe
 }
 
-fn find_previous_memory(layout: &ProjectLayout, file: &Path) -> Option<Memory> {
-    runs::list_runs(layout.state()).into_iter().take(MAX_SEARCHED_RUNS).find_map(|known| {
-        let state = journal::fold_journal(&layout.run_dir(&known.id).journal_path()).ok()?;
-        let is_same = state.recipe.task_work().is_some_and(|work| work.file == file);
-        is_same
-            .then(|| memory::build_final_memory(state.memory.as_deref(), &state.since_compaction))
-            .flatten()
-    })
+/// Returns the attempts that the next run takes over. Whether changes that stayed in the work
+/// tree are still there is unknown.
+fn list_open_attempts(tasks: &TaskState) -> Vec<EarlierAttempts> {
+    let mut earlier = tasks.list_earlier_attempts();
+    for EarlierAttempts { log, .. } in &mut earlier {
+        log.last_outcome = log.last_outcome.take().filter(|outcome| match outcome {
+            WorkOutcome::RolledBack { .. } | WorkOutcome::Abandoned { branch: Some(_), .. } => true,
+            WorkOutcome::Passed { .. }
+            | WorkOutcome::Failed { .. }
+            | WorkOutcome::Abandoned { branch: None, .. } => false,
+        });
+    }
+    earlier
+}
+
+/// Returns the recipe with where the work of a task's earlier attempts is now.
+pub(crate) fn with_former_work(mut recipe: Recipe, task: &TaskId, work: &FormerWork) -> Recipe {
+    let Work::Tasks(tasks) = &mut recipe.work else { return recipe };
+    for EarlierAttempts { log, .. } in tasks.earlier.iter_mut().filter(|it| it.task == *task) {
+        let at = log.recent.last().map(|last| last.gate.clone()).unwrap_or_default();
+        log.last_outcome = Some(match work {
+            FormerWork::InTree => WorkOutcome::Failed { at },
+            FormerWork::Archived(branch) => {
+                WorkOutcome::Abandoned { at, branch: Some(branch.clone()) }
+            }
+        });
+    }
+    recipe
 }

@@ -127,7 +127,7 @@ pub(crate) fn build_first_state(
     list: Option<TaskList>,
 ) -> Result<RunState, CliError> {
     let recipe = with_agent_versions(project, recipe, VersionSource::Cache);
-    let recipe = memory_setup::with_memory(layout, recipe);
+    let recipe = memory_setup::with_earlier_runs(layout, recipe);
     let (recipe, _) = memory_setup::choose_servers(project, Path::new(NO_RUN), recipe)?;
     let retry = recipe.task_work().map(|work| work.retry.clone());
     let event = Event::RunStarted {

@@ -93,7 +93,9 @@ pub(crate) fn for_prompt(
             memory: None,
         },
     )?;
-    recipe.prompt.finish = FinishNote::Added;
+    if loaded.settings.finish_note {
+        recipe.prompt.finish = FinishNote::Added;
+    }
     recipe.limits.unchanged = Some(loaded.settings.stuck.after);
     Ok(recipe)
 }
@@ -134,6 +136,8 @@ pub(crate) fn for_tasks(
         },
         soft_limit: settings.timeouts.global.soft.0.scale(factor),
         hard_limit: settings.timeouts.global.hard.0.scale(factor),
+        earlier: Vec::new(),
+        added: Vec::new(),
     };
     build_recipe(
         loaded,
@@ -201,11 +205,11 @@ fn build_recipe(loaded: &LoadedSettings, flow: WorkflowDefaults<'_>) -> Result<R
     let settings = &loaded.settings;
     let agent = choose_agent(loaded, flow.role)?;
     let mut agents = choose_agents(loaded)?;
-    // The turn limit of compactions is a default: no warning for an agent without such a limit.
-    if let (Some(_), Some(agent)) = (&flow.memory, agents.get_mut(&Role::Compact))
+    if let (Some(_), Some(turns), Some(agent)) =
+        (&flow.memory, settings.memory.max_turns, agents.get_mut(&Role::Compact))
         && agent.capabilities.turn_limit.is_supported()
     {
-        agent.max_turns = Some(settings.memory.max_turns);
+        agent.max_turns = Some(turns);
     }
     agents.retain(|_, choice| *choice != agent);
     let landing = build_landing_policy(settings, flow.commit);

@@ -66,6 +66,14 @@ pub(crate) struct FormerAttempt {
     pub(crate) plan: FailureBranchPlan,
 }
 
+/// Where the work of a task that failed before is when the run begins.
+#[derive(Debug)]
+pub(crate) enum FormerWork {
+    InTree,
+    /// On this branch.
+    Archived(String),
+}
+
 /// What to do with the failure branch of a task that is tried again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FailureBranchPlan {
@@ -340,19 +348,16 @@ impl RunContext {
         }
     }
 
-    /// Takes over or archives the failure branch of a task that is tried again.
+    /// Takes over or archives the failure branch of a task that is tried again. Returns where
+    /// its work is now, if there is any.
     pub(crate) fn handle_failure_branch(
         &self,
         run: &RunId,
-        former: Option<&FormerAttempt>,
-    ) -> Result<(), CliError> {
-        let (Some(mut git), Some(FormerAttempt { task, plan })) =
-            (self.open_git(run, None), former)
-        else {
-            return Ok(());
-        };
+        FormerAttempt { task, plan }: &FormerAttempt,
+    ) -> Result<Option<FormerWork>, CliError> {
+        let Some(mut git) = self.open_git(run, None) else { return Ok(None) };
         let failure_branches = git.list_failure_branches(task).map_err(CliError::from_git_error)?;
-        let Some(newest) = failure_branches.first() else { return Ok(()) };
+        let Some(newest) = failure_branches.first() else { return Ok(None) };
         let is_taken = match plan {
             FailureBranchPlan::Take => true,
             FailureBranchPlan::Archive => false,
@@ -377,10 +382,15 @@ impl RunContext {
                 }
             }
         }
-        for branch in git.archive_failure_branches(task).map_err(CliError::from_git_error)? {
+        let archived = git.archive_failure_branches(task).map_err(CliError::from_git_error)?;
+        for branch in &archived {
             self.out.write_line(&format!("The former work is on {branch}."));
         }
-        Ok(())
+        Ok(if is_taken {
+            Some(FormerWork::InTree)
+        } else {
+            archived.into_iter().next().map(FormerWork::Archived)
+        })
     }
 
     /// Restores the changes that were set aside, unless the run is only interrupted.

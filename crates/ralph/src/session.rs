@@ -216,7 +216,7 @@ impl<'a> OpenedRun<'a> {
     /// Takes the run through the other stages.
     fn drive_to_end(self) -> Result<ExitStatus, CliError> {
         self.run_checks()?;
-        let isolated = self.isolate()?;
+        let mut isolated = self.isolate()?;
         isolated.prepare_tree()?;
         isolated.drive()
     }
@@ -256,7 +256,7 @@ impl<'a> OpenedRun<'a> {
         let recipe = with_agent_versions(project, recipe, versions);
         guard_self_test::run(&context, &recipe)?;
         let recipe = match &origin {
-            RunOrigin::New => memory_setup::with_memory(&context.layout, recipe),
+            RunOrigin::New => memory_setup::with_earlier_runs(&context.layout, recipe),
             RunOrigin::Resumed(_) => recipe,
         };
         let (run, journal) = match (&origin, journal) {
@@ -298,7 +298,7 @@ impl<'a> OpenedRun<'a> {
 
 impl IsolatedRun<'_> {
     /// Prepares the work tree: the user's uncommitted work, and what earlier attempts left.
-    fn prepare_tree(&self) -> Result<(), CliError> {
+    fn prepare_tree(&mut self) -> Result<(), CliError> {
         let Self { options, context, origin, setup, .. } = self;
         let RunSetup { run, recipe, .. } = setup;
         if !origin.has_own_work() {
@@ -306,7 +306,11 @@ impl IsolatedRun<'_> {
         }
         match origin {
             RunOrigin::New => {
-                context.handle_failure_branch(run, options.former_attempt.as_ref())?;
+                if let Some(former) = &options.former_attempt
+                    && let Some(work) = context.handle_failure_branch(run, former)?
+                {
+                    *recipe = memory_setup::with_former_work(recipe.clone(), &former.task, &work);
+                }
                 context.begin_draft(run, recipe)
             }
             RunOrigin::Resumed(_) => context.restore_draft(run, recipe),

@@ -269,6 +269,7 @@ fn demote_late_events(events: Vec<AgentEvent>) -> Vec<AgentEvent> {
         | AgentEvent::Usage { .. }
         | AgentEvent::RateLimit { .. }
         | AgentEvent::Notice { .. }
+        | AgentEvent::SoftLimitPassed
         | AgentEvent::Result { .. }
         | AgentEvent::Unparsed { .. }) => Some(event),
     };

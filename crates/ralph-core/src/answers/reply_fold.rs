@@ -136,7 +136,8 @@ impl ReplyFold {
             | AgentEvent::Reasoning { .. }
             | AgentEvent::Todo { .. }
             | AgentEvent::FileChanged { .. }
-            | AgentEvent::Notice { .. } => {}
+            | AgentEvent::Notice { .. }
+            | AgentEvent::SoftLimitPassed => {}
         }
     }
 

@@ -86,7 +86,8 @@ fn from_value(value: &Value, task: &TaskId) -> Option<Handoff> {
             // An agent that names another task has still worked on this one.
             task_id: task.clone(),
             summary,
-            fully_complete: done.get("fully_complete").and_then(Value::as_bool).unwrap_or(false),
+            // Only an explicit `false` is a statement that work is left.
+            fully_complete: done.get("fully_complete").and_then(Value::as_bool).unwrap_or(true),
         },
         deviations: parse_list(value, "deviations"),
         bugs_encountered: parse_list(value, "bugs_encountered"),
@@ -101,6 +102,7 @@ fn from_value(value: &Value, task: &TaskId) -> Option<Handoff> {
             .get("blocked")
             .and_then(|blocked| serde_json::from_value(blocked.clone()).ok()),
         derived: false,
+        changed_nothing: false,
         outcome: None,
     })
 }
@@ -155,6 +157,7 @@ fn derive_handoff(final_answer: &str, task: &TaskId) -> Handoff {
         constraints_discovered: Vec::new(),
         blocked: None,
         derived: true,
+        changed_nothing: false,
         outcome: None,
     }
 }

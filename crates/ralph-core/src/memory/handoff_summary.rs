@@ -14,6 +14,9 @@ const SENTENCE_CHARS: usize = 240;
 /// Limit of an entry of the decisions: a few sentences.
 const ENTRY_CHARS: usize = 600;
 
+/// Limit of the answer to a review: a few sentences for each point.
+const REBUTTAL_CHARS: usize = 3_000;
+
 /// Returns the handoff in one line.
 pub fn summarize_handoff(handoff: &Handoff) -> String {
     let done = &handoff.task_completed;
@@ -27,7 +30,7 @@ pub fn summarize_handoff(handoff: &Handoff) -> String {
         .as_ref()
         .map(|outcome| format!(" {}.", text::join_to_line(&outcome.describe(), SENTENCE_CHARS)));
     // An author who calls work finished may be wrong, one who calls it unfinished is not.
-    let is_unfinished = handoff.is_accepted() && !handoff.derived && !done.fully_complete;
+    let is_unfinished = handoff.is_accepted() && handoff.is_incomplete();
     let unfinished = if is_unfinished { " Its author reports unfinished work." } else { "" };
     let files = handoff.files_touched.len();
     let plural = if files == 1 { "" } else { "s" };
@@ -42,12 +45,33 @@ const MOST_ADVICE: usize = 5;
 /// unfinished work and advice.
 pub fn list_decisions(handoff: &Handoff) -> String {
     let mut text = summarize_handoff(handoff);
+    write_details(&mut text, handoff);
+    text
+}
+
+fn write_details(text: &mut String, handoff: &Handoff) {
     for (title, entries) in list_details(handoff).into_iter().filter(|(_, it)| !it.is_empty()) {
         let _ = write!(text, "\n{title}:");
         for entry in entries {
             let _ = write!(text, "\n- {entry}");
         }
     }
+}
+
+/// Returns what the author of work that awaits a review says about it. A fix that changed
+/// nothing disputes the review's points, so its summary is shown whole.
+pub fn describe_author_statements(handoff: &Handoff) -> String {
+    if !handoff.changed_nothing {
+        return format!(
+            "These are the author's statements, not facts. Verify them.\n{}",
+            list_decisions(handoff)
+        );
+    }
+    let mut text = format!(
+        "Nothing was changed. The author says about your points: {}\nThis is a statement, not a fact. Verify it: withdraw the points that are refuted, and keep the others.",
+        text::join_to_line(&handoff.task_completed.summary, REBUTTAL_CHARS)
+    );
+    write_details(&mut text, handoff);
     text
 }
 

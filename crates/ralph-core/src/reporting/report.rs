@@ -16,7 +16,8 @@ pub use counts::{GateCount, LatestItems, ResourceUse, TokenCount, WaitCount};
 pub use summary::{
     AmendmentNote, AutoApprovedTask, CommitNote, ControlRequestNote, CurrentIteration,
     DivergingTask, FailedTask, FailureBranchNote, GateSummary, ReviewAssessment, ReviewStats,
-    RoleSummary, StuckSummary, Summary, TaskSummary, UserQuestion, find_questions,
+    RoleSummary, StuckSummary, Summary, TaskRemainder, TaskSummary, UserQuestion, find_questions,
+    list_left_open,
 };
 pub use timeline::Timeline;
 
@@ -275,15 +276,10 @@ impl Report {
     /// Records the amendments of an iteration that is about to be closed. Changes to the list are
     /// not counted if the work was rejected after all; proposals are.
     fn count_amendments(&mut self, before: &RunState) {
-        let (Some(current), Some(work), Some(board)) =
-            (&before.current, before.recipe.task_work(), &before.tasks)
-        else {
-            return;
-        };
-        let (Some(judgement), Some(task)) = (current.judgement(), &current.task) else { return };
-        let settled =
-            settle::settle_iteration(work, board.attempt_log(task).failed, &board.list, current);
-        let is_made = settled.changes == judgement.changes;
+        let (Some(current), Some(board)) = (&before.current, &before.tasks) else { return };
+        let Some(judgement) = current.judgement() else { return };
+        let settled = settle::settle_iteration(&before.recipe, board, current);
+        let is_made = judgement.changes.iter().all(|change| settled.changes.contains(change));
         for amended in judgement.amended.iter().filter(|it| is_made || it.proposed.is_some()) {
             self.amendments_refused += u32::from(amended.refusal.is_some());
             self.amendments_proposed += u32::from(amended.proposed.is_some());

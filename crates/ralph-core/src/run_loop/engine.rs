@@ -34,8 +34,8 @@ use crate::asking::capability;
 use crate::asking::request::CallOrder;
 use crate::ports::PromptError;
 use crate::ports::{
-    Activity, CommitOrder, CommitResult, Moment, Ports, ScmResult, StoreError, TasksError,
-    VcsError, View,
+    Activity, Clock, CommitOrder, CommitResult, Moment, Ports, ScmResult, Store, StoreError,
+    TasksError, Ui, VcsError, View,
 };
 use crate::run_loop::choose::{self, Step};
 use crate::run_loop::fold::{FoldError, apply_event, start_state};
@@ -114,6 +114,23 @@ impl From<PromptError> for StepError {
     fn from(error: PromptError) -> Self {
         Self::Outcome(Outcome::PromptLost { message: error.message })
     }
+}
+
+/// Records an event with the ports that this needs, while another port is in use.
+fn record_with(
+    state: &mut RunState,
+    store: &mut dyn Store,
+    clock: &mut dyn Clock,
+    ui: &mut dyn Ui,
+    event: Event,
+) -> Result<(), EngineError> {
+    let moment = clock.read_moment();
+    let event = store.mask_secrets(event);
+    let recorded = Recorded { seq: state.seq + 1, at: moment.now, ran: moment.ran, event };
+    store.append_event(&recorded)?;
+    apply_event(state, &recorded)?;
+    ui.show_event(&recorded, state);
+    Ok(())
 }
 
 impl<'a> Engine<'a> {
@@ -327,13 +344,8 @@ impl<'a> Engine<'a> {
     /// in that order. Masks its secrets first, so that nothing derived from the state can
     /// hold them.
     fn record_event(&mut self, event: Event) -> Result<(), EngineError> {
-        let moment = self.ports.clock.read_moment();
-        let event = self.ports.store.mask_secrets(event);
-        let recorded = Recorded { seq: self.state.seq + 1, at: moment.now, ran: moment.ran, event };
-        self.ports.store.append_event(&recorded)?;
-        apply_event(&mut self.state, &recorded)?;
-        self.ports.ui.show_event(&recorded, &self.state);
-        Ok(())
+        let Ports { store, clock, ui, .. } = &mut self.ports;
+        record_with(&mut self.state, *store, *clock, *ui, event)
     }
 
     fn wait_until(&mut self, until: Timestamp, reason: WaitReason) -> Result<(), StepError> {

@@ -109,9 +109,12 @@ pub fn apply_event(state: &mut RunState, recorded: &Recorded) -> Result<(), Fold
             resume::apply_resume(state, recipe.as_deref());
         }
         Event::TasksRead { list, remarks: _ } => {
-            match &mut state.tasks {
-                Some(tasks) => tasks.replace_list((**list).clone()),
-                None => state.tasks = Some(TaskState::new((**list).clone())),
+            if let Some(tasks) = &mut state.tasks {
+                tasks.replace_list((**list).clone());
+            } else {
+                let mut tasks = TaskState::new((**list).clone());
+                tasks.take_earlier_attempts(&state.recipe);
+                state.tasks = Some(tasks);
             }
             // The file is about to be restored, and may already be if ralph dies now.
             reset_list_landing(state);

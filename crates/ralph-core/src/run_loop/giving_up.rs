@@ -27,7 +27,7 @@ pub(crate) fn build_abandoned_task(
     let failing = last.map(|last| last.failing.as_slice()).unwrap_or_default();
     AbandonedTask {
         why,
-        attempts: log.failed,
+        attempts: log.counted(),
         limit,
         gate: last.map(|last| last.gate.clone()).unwrap_or_default(),
         error: find_informative_line(&log.outputs),

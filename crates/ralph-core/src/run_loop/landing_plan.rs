@@ -72,9 +72,9 @@ pub(crate) fn must_write_list_again(state: &RunState, current: &Iteration) -> bo
 
 /// Returns the result of the iteration, as far as it has landed.
 pub(crate) fn settle_iteration(state: &RunState, current: &Iteration) -> Option<Settled> {
-    let (tasks, work, task) =
-        (state.tasks.as_ref()?, state.recipe.task_work()?, current.task.as_ref()?);
-    Some(settle::settle_iteration(work, tasks.attempt_log(task).failed, &tasks.list, current))
+    state.recipe.task_work()?;
+    current.task.as_ref()?;
+    Some(settle::settle_iteration(&state.recipe, state.tasks.as_ref()?, current))
 }
 
 fn is_restoring(step: &LandingStep) -> bool {

@@ -8,11 +8,12 @@ use ralph_model::attempt::{Attempt, FailedAttempt, FailedOutput, GiveUpReason};
 use ralph_model::handoff::WorkOutcome;
 use ralph_model::ids::TaskId;
 use ralph_model::judgement::Verdict;
-use ralph_model::recipe::TaskWork;
+use ralph_model::recipe::Recipe;
 use ralph_model::refusal::RefusalKind;
 use ralph_model::run::Iteration;
 use ralph_model::stuck::Escalation;
-use ralph_model::task::{Task, TaskChange, TaskList, TaskStatus};
+use ralph_model::task::{Task, TaskChange, TaskStatus};
+use ralph_model::task_state::TaskState;
 use ralph_model::worktree::Landed;
 
 use crate::checking::stuck::ErrorHasher;
@@ -57,15 +58,13 @@ impl Settled {
 }
 
 /// Returns the result of an iteration, as far as it has landed.
-pub fn settle_iteration(
-    work: &TaskWork,
-    log_failed: u32,
-    list: &TaskList,
-    current: &Iteration,
-) -> Settled {
-    let (Some(judgement), Some(task)) = (current.judgement(), &current.task) else {
+pub fn settle_iteration(recipe: &Recipe, tasks: &TaskState, current: &Iteration) -> Settled {
+    let (Some(judgement), Some(task), Some(work)) =
+        (current.judgement(), &current.task, recipe.task_work())
+    else {
         return Settled { changes: Vec::new(), attempt: None };
     };
+    let (list, log_failed) = (&tasks.list, tasks.attempt_log(task).counted());
     if let (Verdict::Skipped { by }, Some(task)) = (&judgement.verdict, list.find_task(task)) {
         let changes = build_skip_changes(task, by.as_deref(), current.failure_branch());
         return Settled { changes, attempt: None };
@@ -78,18 +77,33 @@ pub fn settle_iteration(
         }
         (None, None) => None,
     };
+    // Failures before a review are no longer in the log; the list still counts them.
+    let counted = list.find_task(task).map_or(0, |task| task.attempts);
+    let attempts = counted.max(log_failed + 1);
     let changes = match &attempt {
         Some(FailedAttempt { gives_up: Some(why), .. }) => {
-            // Failures before a review are no longer in the log; the list still counts
-            // them.
-            let counted = list.find_task(task).map_or(0, |task| task.attempts);
-            build_give_up_changes(current, task, why, counted.max(log_failed + 1))
+            build_give_up_changes(current, task, why, attempts)
         }
-        // A refused commit drops all changes of the list.
-        Some(FailedAttempt { gives_up: None, .. }) if refusal.is_some() => Vec::new(),
+        // A refused commit drops all changes of the list but the number of attempts.
+        Some(FailedAttempt { gives_up: None, .. }) if refusal.is_some() => {
+            build_attempt_change(recipe, tasks, task).into_iter().collect()
+        }
         None | Some(FailedAttempt { gives_up: None, .. }) => judgement.changes.clone(),
     };
     Settled { changes, attempt }
+}
+
+/// Returns the change that counts one more failed attempt in the list. Where agents commit,
+/// the number is written only when the task is given up.
+pub(crate) fn build_attempt_change(
+    recipe: &Recipe,
+    tasks: &TaskState,
+    task: &TaskId,
+) -> Option<TaskChange> {
+    let counted = tasks.list.find_task(task).map_or(0, |task| task.attempts);
+    let attempts = tasks.attempt_log(task).counted() + 1;
+    (attempts > counted && recipe.ownership().marks_task_in_progress())
+        .then(|| TaskChange::SetAttempts { task: task.clone(), attempts })
 }
 
 fn build_refused_attempt(

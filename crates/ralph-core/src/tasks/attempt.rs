@@ -114,7 +114,7 @@ pub fn format_record(record: AttemptRecord<'_>) -> Option<String> {
         let _ = write!(text, "\n## {}\n{fence}\n{}\n{fence}\n", output.title, output.text);
     }
     text.push_str("\n## Attempt History\n| # | Gate | Error Hash | Strategy Shift |\n|---|------|------------|----------------|\n");
-    let first = log.failed as usize + 1 - log.recent.len();
+    let first = (log.failed as usize + 1).saturating_sub(log.recent.len());
     for (place, attempt) in log.recent.iter().enumerate() {
         let shift = match attempt.escalation {
             Escalation::StrategyShift => "yes",

@@ -42,6 +42,8 @@ pub enum Mark {
     Open,
     /// An `x`.
     Done,
+    /// A question mark: only a person can do the item.
+    Person,
 }
 
 impl Checklist {
@@ -67,13 +69,19 @@ impl Checklist {
     fn read_markdown(&mut self, text: &str) -> Vec<String> {
         let mut hidden = Vec::new();
         let mut block = None;
-        for (event, range) in Parser::new_ext(text, Options::ENABLE_TASKLISTS).into_offset_iter() {
+        // Markdown knows no third kind of box. Both have the same length, so a range in one
+        // text is the same range in the other.
+        let known = text.replace("[?]", "[ ]");
+        for (event, range) in Parser::new_ext(&known, Options::ENABLE_TASKLISTS).into_offset_iter()
+        {
             match event {
                 Event::TaskListMarker(is_done) => {
-                    self.add(
-                        if is_done { Mark::Done } else { Mark::Open },
-                        read_rest_of_line(text, range),
-                    );
+                    let mark = match is_done {
+                        true => Mark::Done,
+                        false if text[range.clone()].contains('?') => Mark::Person,
+                        false => Mark::Open,
+                    };
+                    self.add(mark, read_rest_of_line(text, range));
                 }
                 Event::Start(Tag::CodeBlock(kind)) => {
                     block = is_in_doubt(&kind, &text[range]).then(String::new);
@@ -81,9 +89,9 @@ impl Checklist {
                 Event::Start(Tag::HtmlBlock) if !text[range.clone()].contains("-->") => {
                     block = Some(String::new());
                 }
-                Event::Text(code) | Event::Html(code) => {
+                Event::Text(_) | Event::Html(_) => {
                     if let Some(block) = &mut block {
-                        block.push_str(&code);
+                        block.push_str(&text[range]);
                     }
                 }
                 Event::End(TagEnd::CodeBlock) => hidden.extend(block.take()),
@@ -106,6 +114,11 @@ impl Checklist {
         self.items.iter().filter(|item| item.mark == Mark::Open)
     }
 
+    /// Returns the items that only a person can do.
+    pub fn person(&self) -> impl Iterator<Item = &Item> {
+        self.items.iter().filter(|item| item.mark == Mark::Person)
+    }
+
     fn add(&mut self, mark: Mark, line: &str) {
         let words = without_last_comment(line.trim());
         if words.is_empty() || is_struck(words) {
@@ -114,6 +127,7 @@ impl Checklist {
         let count = match mark {
             Mark::Open => &mut self.counts.open,
             Mark::Done => &mut self.counts.done,
+            Mark::Person => &mut self.counts.person,
         };
         *count = count.saturating_add(1);
         if self.items.len() < MOST_ITEMS {

@@ -30,7 +30,8 @@ pub(crate) fn build_open_items_feedback(file: &Path, open: u32, next: &[String])
 pub fn assess_plan_text(text: &str) -> PlanState {
     let list = Checklist::read(text);
     let next = list.open().take(NAMED_ITEMS).map(|item| item.text.clone()).collect();
-    PlanState::Usable { counts: list.counts(), next }
+    let person = list.person().take(NAMED_ITEMS).map(|item| item.text.clone()).collect();
+    PlanState::Usable { counts: list.counts(), next, person }
 }
 
 /// Returns the state for a file that was read, if there is no copy of it.

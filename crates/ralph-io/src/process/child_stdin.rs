@@ -88,13 +88,14 @@ mod tests {
             limits: ProcessLimits::default(),
         };
         let mut printed = String::new();
-        let end = supervise_dialog(&spawn, &Watch::new_detached(), &mut |chunk, stdin| {
+        let mut sink = |chunk: Chunk<'_>, stdin: &mut ChildStdin| {
             if let Chunk::Stdout(bytes) = chunk {
                 printed.push_str(&String::from_utf8_lossy(bytes));
                 answer(&printed, stdin);
             }
             OutputActivity::Useful
-        });
+        };
+        let end = supervise_dialog(&spawn, &Watch::new_detached(), &mut sink, &mut |_| {});
         (printed, end)
     }
 

@@ -38,10 +38,11 @@ pub fn supervise(
     watch: &Watch,
     sink: &mut dyn FnMut(Chunk<'_>) -> OutputActivity,
 ) -> ChildEnd {
-    supervise_dialog(spawn, watch, &mut |chunk, _| sink(chunk))
+    run_child(spawn, watch, &mut |chunk, _| sink(chunk), &mut |_| {})
 }
 
-/// Runs a child like [`supervise`], and calls `tick` about once a second with its running time.
+/// Runs a child like [`supervise`], and calls `tick` with its running time: about once a second, and
+/// when it passes its soft limit.
 pub fn supervise_with_ticks(
     spawn: &Spawn,
     watch: &Watch,
@@ -51,15 +52,16 @@ pub fn supervise_with_ticks(
     run_child(spawn, watch, &mut |chunk, _| sink(chunk), tick)
 }
 
-/// Runs a child like [`supervise`], and lets `sink` send answers.
+/// Runs a child like [`supervise_with_ticks`], and lets `sink` send answers.
 ///
 /// Answers reach a child whose input is [`StdinSource::Open`]; for any other the input is closed.
 pub fn supervise_dialog(
     spawn: &Spawn,
     watch: &Watch,
     sink: &mut dyn FnMut(Chunk<'_>, &mut ChildStdin) -> OutputActivity,
+    tick: &mut dyn FnMut(Duration),
 ) -> ChildEnd {
-    run_child(spawn, watch, sink, &mut |_| {})
+    run_child(spawn, watch, sink, tick)
 }
 
 fn run_child(
@@ -101,7 +103,12 @@ fn run_to_end(
         if let Some(limit) = gauge.exceeded_limit() {
             course.note_exceeded(limit);
         }
-        match course.process_input(input, now) {
+        let before = course.soft_limit();
+        let action = course.process_input(input, now);
+        if before != course.soft_limit() {
+            tick(now);
+        }
+        match action {
             ChildAction::Listen => {
                 // Checked before every wait, and not only when woken: a flood of output leaves no
                 // room for a wake.

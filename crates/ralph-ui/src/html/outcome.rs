@@ -93,9 +93,10 @@ pub(super) fn describe_outcome(summary: &Summary, status: RunActivity) -> String
 }
 
 fn describe_progress(progress: Progress) -> String {
-    let Progress { total, done, .. } = progress;
-    if done == total {
-        return format!("all {total} task{} done", choose_plural(total));
+    let Progress { total, done, pending, in_progress, .. } = progress;
+    if done == total && pending + in_progress == 0 {
+        let rest = progress.shortfall();
+        return format!("all {total} task{} done{rest}", choose_plural(total));
     }
     format!("{done} of {total} task{} done{}", choose_plural(total), progress.shortfall())
 }
@@ -161,6 +162,9 @@ fn render_figures(summary: &Summary, clock: &WallClock) -> Markup {
         figures.push(("Tasks done", html! { (progress.done) " / " (progress.total) }));
     } else if let Some(plan) = summary.plan {
         figures.push(("Plan items done", html! { (plan.done) " / " (plan.total()) }));
+        if plan.person > 0 {
+            figures.push(("Items that need a person", html! { (plan.person) }));
+        }
     }
     let iterations = html! { (summary.total.iterations) " / " (summary.maximum_iterations) };
     figures.push(("Iterations", iterations));

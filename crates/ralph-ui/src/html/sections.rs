@@ -102,6 +102,21 @@ pub(super) fn render_needs_you(summary: &Summary) -> Markup {
     render_section("What needs you", &body)
 }
 
+/// Returns what landed work leaves open.
+pub(super) fn render_left_open(summary: &Summary) -> Markup {
+    let body = html! {
+        @for task in summary.left_open.iter().take(MOST_LISTED) {
+            h3 { (clean_line(&task.id.0)) ": " (clean_line(&task.title)) }
+            ul {
+                @for (kind, text) in task.left.entries() {
+                    li { (kind) ": " (clean_line(text)) }
+                }
+            }
+        }
+    };
+    render_section("Left open", &body)
+}
+
 fn render_failed_task(task: &FailedTask) -> Markup {
     let error = task.error.as_deref().unwrap_or(&task.reason);
     html! {

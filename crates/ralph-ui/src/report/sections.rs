@@ -1,7 +1,8 @@
 //! The sections of the report after those that need a person: what was done, and what it cost.
 
 use ralph_core::reporting::report::{
-    AutoApprovedTask, GateSummary, LatestItems, ResourceUse, ReviewAssessment, ReviewStats, Summary,
+    AutoApprovedTask, GateSummary, LatestItems, ResourceUse, ReviewAssessment, ReviewStats,
+    Summary, TaskRemainder,
 };
 use ralph_model::control::ControlRequest;
 use ralph_model::gate::Severity;
@@ -21,6 +22,20 @@ pub(super) fn add_auto_approved(page: &mut String, tasks: &[AutoApprovedTask]) {
         let (reviews, feedback) = (task.reviews, escape_markdown(&task.feedback));
         let s = choose_plural(reviews as usize);
         page.push_str(&format!("- **{id}** ({title}), after {reviews} review{s}: {feedback}\n"));
+    }
+}
+
+pub(super) fn add_left_open(page: &mut String, tasks: &[TaskRemainder]) {
+    if tasks.is_empty() {
+        return;
+    }
+    page.push_str("\n## Left open (the agents' own notes on landed work)\n\n");
+    for task in tasks {
+        let (id, title) = (escape_markdown(&task.id.0), escape_markdown(&task.title));
+        page.push_str(&format!("- **{id}** ({title})\n"));
+        for (kind, text) in task.left.entries() {
+            page.push_str(&format!("  - {kind}: {}\n", escape_markdown(text)));
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Not here: whether the project uses a plan, and reading the file.
 
-use ralph_core::tasks::checklist::Checklist;
+use ralph_core::tasks::checklist::{Checklist, Item};
 use ralph_model::plan::Counts;
 
 use crate::sanitize;
@@ -46,14 +46,20 @@ pub fn format_plan(file: &str, state: &PlanFileState, style: &Style) -> String {
         PlanFileState::There { text, is_cut } => (text, *is_cut),
     };
     let list = Checklist::read(text);
-    let Counts { open, done } = list.counts();
+    let counts = list.counts();
+    let Counts { open, done, person: _ } = counts;
     let within = if is_cut { ", its beginning" } else { "" };
-    let total = list.counts().total();
-    if total == 0 {
+    let total = counts.total();
+    if total == 0 && counts.person == 0 {
         return format!("Plan       no check boxes in {file}{within}\n");
     }
     let items = choose_plural(total as usize);
-    let mut shown = format!("Plan       {done} of {total} item{items} done ({file}{within})\n");
+    let person = counts.describe_person_items().map(|it| format!(", {it}")).unwrap_or_default();
+    let mut shown =
+        format!("Plan       {done} of {total} item{items} done{person} ({file}{within})\n");
+    for item in list_person_items(&list) {
+        shown.push_str(&format!("  {}\n", style.paint(Paint::Warn, &format!("[?] {item}"))));
+    }
     let next = list_next_items(&list);
     for item in &next {
         shown.push_str(&format!("  [ ] {item}\n"));
@@ -74,20 +80,31 @@ impl PlanFileState {
             Self::Unreadable { why } => ("", Some(sanitize::sanitize_line(why, LONGEST, "…"))),
         };
         let list = Checklist::read(text);
-        let Counts { open, done } = list.counts();
+        let Counts { open, done, person } = list.counts();
         serde_json::json!({
             "file": sanitize::sanitize_line(file, LONGEST, "…"),
             "open": open,
             "done": done,
             "next": list_next_items(&list),
             "problem": problem,
+            "person": person,
+            "needsPerson": list_person_items(&list),
         })
     }
 }
 
 /// Returns the first open items as sanitized lines.
 fn list_next_items(list: &Checklist) -> Vec<String> {
-    list.open().take(SHOWN).map(|item| sanitize::sanitize_line(&item.text, LONGEST, "…")).collect()
+    list.open().take(SHOWN).map(format_item).collect()
+}
+
+/// Returns the first items that only a person can do as sanitized lines.
+fn list_person_items(list: &Checklist) -> Vec<String> {
+    list.person().take(SHOWN).map(format_item).collect()
+}
+
+fn format_item(item: &Item) -> String {
+    sanitize::sanitize_line(&item.text, LONGEST, "…")
 }
 
 #[cfg(test)]
@@ -119,6 +136,13 @@ mod tests {
                 Plan       1 of 3 items done (.ralph/plan.md)
                   [ ] Read the body
                   [ ] In pieces
+            "]],
+        );
+        check(
+            &there("- [x] All\n- [?] Choose the license: a decision\n"),
+            &expect![[r"
+                Plan       1 of 1 item done, 1 item needs a person (.ralph/plan.md)
+                  [?] Choose the license: a decision
             "]],
         );
         check(
@@ -190,11 +214,11 @@ mod tests {
     #[test]
     fn json_has_the_same_facts() {
         let facts = there("- [x] a\n- [ ] b\n- [ ] c\n").to_json(".ralph/plan.md");
-        expect![[r#"{"file":".ralph/plan.md","open":2,"done":1,"next":["b","c"],"problem":null}"#]]
+        expect![[r#"{"file":".ralph/plan.md","open":2,"done":1,"next":["b","c"],"problem":null,"person":0,"needsPerson":[]}"#]]
             .assert_eq(&facts.to_string());
         assert_eq!(PlanFileState::Missing.to_json("x"), serde_json::Value::Null);
         let broken = PlanFileState::Unreadable { why: "it is a directory".to_owned() };
-        expect![[r#"{"file":"x","open":0,"done":0,"next":[],"problem":"it is a directory"}"#]]
+        expect![[r#"{"file":"x","open":0,"done":0,"next":[],"problem":"it is a directory","person":0,"needsPerson":[]}"#]]
             .assert_eq(&broken.to_json("x").to_string());
     }
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use ralph_core::ports::Activity;
 use ralph_core::tasks::checklist::{self, Checklist};
 use ralph_model::agent_output::{AgentEvent, Usage, UsageScope};
+use ralph_model::attempt::AttemptLog;
 use ralph_model::control::Pause;
 use ralph_model::event::{Event, Recorded, WaitReason};
 use ralph_model::gate::{GateResult, GateStatus, Severity};
@@ -283,7 +284,7 @@ impl ScreenFacts {
         let Some(board) = &state.tasks else { return };
         let tasks = &board.list.tasks;
         let made_from = |task: &Task| {
-            let failed = board.logs.get(&task.id).map_or(0, |log| log.failed);
+            let failed = board.logs.get(&task.id).map_or(0, AttemptLog::counted);
             (task.status, task.review.status, failed)
         };
         let row = |task: &Task| {
@@ -354,6 +355,7 @@ impl ScreenFacts {
             }
             Verdict::NothingChanged => (LineMark::TaskFailed, Paint::Bad, "nothing changed"),
             Verdict::NotHandedIn { .. } => (LineMark::TaskFailed, Paint::Bad, "not handed in"),
+            Verdict::Incomplete { .. } => (LineMark::TaskFailed, Paint::Bad, "not complete"),
             Verdict::Blocked { .. } => (LineMark::TaskFailed, Paint::Bad, "blocked"),
             Verdict::Skipped { .. } => (LineMark::TaskSkipped, Paint::Dim, "skipped"),
         };
@@ -371,7 +373,7 @@ impl ScreenFacts {
     }
 
     fn update_plan(&mut self, look: &PlanState, seq: u64) {
-        let PlanState::Usable { counts, next } = look else { return };
+        let PlanState::Usable { counts, next, person: _ } = look else { return };
         self.work.kind = WorkKind::Plan(*counts);
         self.plan_seen = seq;
         let row = |item: &String| make_item_row(checklist::Mark::Open, item);
@@ -425,7 +427,7 @@ impl WholePlan {
             self.seen = facts.plan_seen;
             self.rows = read().map(|list| {
                 let (open, done): (Vec<_>, Vec<_>) =
-                    list.items.iter().partition(|item| item.mark == checklist::Mark::Open);
+                    list.items.iter().partition(|item| item.mark != checklist::Mark::Done);
                 let rows = open.into_iter().chain(done);
                 Arc::new(rows.map(|item| make_item_row(item.mark, &item.text)).collect())
             });
@@ -454,6 +456,7 @@ fn make_item_row(mark: checklist::Mark, text: &str) -> WorkRow {
     let (mark, paint) = match mark {
         checklist::Mark::Open => (LineMark::TaskPending, Paint::None),
         checklist::Mark::Done => (LineMark::TaskDone, Paint::Good),
+        checklist::Mark::Person => (LineMark::TaskPending, Paint::Warn),
     };
     WorkRow { mark, paint, text: sanitize_name(text).into(), made_from: None }
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use ralph_io::process::Watch;
 use ralph_io::store::{journal, runs};
 use ralph_model::event::Event;
-use ralph_model::judgement::Verdict;
+use ralph_model::judgement::{Verdict, describe_incomplete};
 use ralph_model::outcome::ExitStatus;
 use ralph_model::recipe::PromptSource;
 use ralph_model::review::ReviewResult;
@@ -234,6 +234,7 @@ fn describe_verdict(verdict: &Verdict) -> String {
         Verdict::AttemptFailed { failure } => failure.message.clone(),
         Verdict::NothingChanged => "The agent changed nothing.".to_owned(),
         Verdict::NotHandedIn { reasons } => reasons.join(" "),
+        Verdict::Incomplete { left } => format!("Here {}.", describe_incomplete(left)),
         Verdict::Blocked { blocked } => blocked.needs.clone(),
         Verdict::Reviewed { verdict, feedback } => {
             format!("The review: {}.", ReviewResult::new(*verdict, feedback).name())

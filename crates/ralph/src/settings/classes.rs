@@ -53,6 +53,7 @@ const KEYS: &[(KeyClass, &[&str])] = &[
             "outputTruncateChars",
             "streamAgentOutput",
             "includeIterationCountInPrompt",
+            "finishNote",
             "guardrails[].always",
             "guardrails[].command",
             "guardrails[].failAction",

@@ -34,6 +34,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 #[schemars(title = "ralph settings")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a setting of its own")]
 pub(crate) struct Settings {
     /// Where editors find the schema of this file.
     #[serde(rename = "$schema", skip_serializing)]
@@ -58,6 +59,9 @@ pub(crate) struct Settings {
     pub(crate) agents: RoleAgentSettings,
     /// Commands that must succeed after each iteration.
     pub(crate) guardrails: Vec<GuardrailSetting>,
+    /// Whether a prompt of `ralph run` that never mentions the completion tag gets a line that says
+    /// how to finish.
+    pub(crate) finish_note: bool,
     /// Checks that ralph runs after the agent.
     pub(crate) gates: Vec<GateSetting>,
     /// Which gates count.
@@ -150,6 +154,7 @@ impl Default for Settings {
             agent: AgentSettings { skip_permissions: Some(true), ..AgentSettings::default() },
             agents: RoleAgentSettings::default(),
             guardrails: Vec::new(),
+            finish_note: true,
             gates: Vec::new(),
             validation_strategy: ValidationStrategy::default(),
             scm: ScmSettings::default(),

@@ -349,6 +349,7 @@ fn each_role_gets_the_servers_that_are_for_it() {
         // Without servers of its own, a role has those of the project.
         let has_own = call.contains("--strict-mcp-config") && call.contains("--mcp-config");
         assert_eq!(has_own, call.starts_with("compact"), "{call}");
+        assert!(!call.contains("--max-turns"), "no limit by default: {call}");
     }
     let names = |call: &str| -> Vec<String> {
         servers(call).as_object().into_iter().flatten().map(|(name, _)| name.clone()).collect()

@@ -172,6 +172,9 @@ fn prompt_without_a_tag_explains_how_to_finish() {
     assert!(dry.contains("end your final answer with <response>DONE</response>"), "{dry}");
     sealed.run_ralph(&["run", "-p", "Fix the tests."]).expect_code(0);
     assert!(sealed.prompts()[0].starts_with(note), "{:?}", sealed.prompts());
+    sealed.write_script(&calls, &json!({ "finishNote": false }));
+    sealed.run_ralph(&["run", "-p", "Fix the tests."]).expect_code(0);
+    assert_eq!(sealed.prompts().last().map(String::as_str), Some("Fix the tests."));
     let own = "Fix it, then answer <promise>DONE</promise>.";
     sealed.run_ralph(&["run", "-p", own]).expect_code(0);
     let expect = format!("{own}\n\nThese checks run after you, and all must pass:\n- `true`");
@@ -189,6 +192,11 @@ fn iterations_that_change_nothing_end_the_run() {
         let shown = end.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
         let words = "not complete: the last 3 iterations passed the checks and changed nothing, and none answered <response>DONE</response>";
         assert!(shown.contains(words), "{}", end.stderr);
+        let warning = "two iterations in a row changed nothing; the run ends after 3 of them";
+        let (before, after) = shown.split_once(warning).expect("a warning when it happens");
+        assert!(!before.contains("Iteration 4/9") && after.contains("Run ended"), "{}", end.stderr);
+        let warned = sealed.find_events("warned");
+        assert_eq!(warned.iter().filter(|it| it["text"] == warning).count(), 1, "{warned:?}");
         let prompts = sealed.prompts();
         assert!((3..=4).contains(&prompts.len()), "{}", prompts.len());
         let last = prompts.last().expect("a prompt");

@@ -73,6 +73,8 @@ fn a_plan_is_shown_before_the_first_run() {
             "done": 1,
             "next": ["Read the body (specs/body.md)", "Tell where a mistake is"],
             "problem": null,
+            "person": 0,
+            "needsPerson": [],
         })
     );
     let head = sealed.run_git(&["rev-parse", "--short=9", "HEAD"]);

@@ -72,7 +72,7 @@ pub fn render_attempt_prompt(
         escalation: log.escalation,
         patch: &gathered.patch,
         context: &gathered.files,
-        last_outcome: last.and_then(|last| last.outcome.as_ref()),
+        last_outcome: last.and_then(|last| last.outcome.as_ref()).or(log.last_outcome.as_ref()),
         handoffs: &handoffs,
         memory: state.memory.as_deref(),
         skills: &gathered.skills,

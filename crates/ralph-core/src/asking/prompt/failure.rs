@@ -124,6 +124,7 @@ fn describe_attempt(attempt: &Attempt, recipe: &Recipe) -> String {
         _ if is_gate => format!("the check `{name}` failed{count}."),
         _ if is_refusal => format!("the work was refused ({name})."),
         "no change" => "nothing was changed.".to_owned(),
+        "completeness" => "its author said that the task is not complete.".to_owned(),
         "hand-in" => "the work was not handed in correctly.".to_owned(),
         "blocked" => "the agent reported that it is blocked.".to_owned(),
         "review" => "the review gave no usable verdict.".to_owned(),
@@ -156,10 +157,8 @@ fn locate_last_changes(outcome: Option<&WorkOutcome>) -> String {
             WorkOutcome::Passed { .. }
             | WorkOutcome::Failed { .. }
             | WorkOutcome::Abandoned { branch: None, .. },
-        )
-        | None => {
-            "Their changes are still in the work tree, for you to keep or to undo.".to_owned()
-        }
+        ) => "Their changes are still in the work tree, for you to keep or to undo.".to_owned(),
+        None => "Look at `git status` for what is left of their changes.".to_owned(),
     }
 }
 

@@ -22,7 +22,7 @@ use super::role::{
     RenderedPrompt, RoleFrame, RolePrompt, TemplateValues, format_section, render_role_prompt,
 };
 use crate::asking::context::PromptRoom;
-use crate::memory::handoff_summary::list_decisions;
+use crate::memory::handoff_summary::describe_author_statements;
 
 /// How many characters of a task's notes are shown.
 const NOTES_CHARS: usize = 2_000;
@@ -291,12 +291,7 @@ fn build_review_values(parts: &ReviewParts<'_>, frame: &RoleFrame<'_>) -> Templa
         "" => String::new(),
         feedback => format!("{feedback}\n\nCheck first whether all of this is fixed."),
     };
-    let handoff = parts.handoff.map(|handoff| {
-        format!(
-            "These are the author's statements, not facts. Verify them.\n{}",
-            list_decisions(handoff)
-        )
-    });
+    let handoff = parts.handoff.map(describe_author_statements);
     let checks = match frame.gates {
         [] => String::new(),
         gates => format!(

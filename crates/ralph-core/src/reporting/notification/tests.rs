@@ -254,7 +254,8 @@ fn a_notification_has_its_subject_and_the_progress() {
               "done": 0,
               "failed": 0,
               "skipped": 0,
-              "removed": 0
+              "removed": 0,
+              "added": 0
             },
             "usage": {
               "input": 0,

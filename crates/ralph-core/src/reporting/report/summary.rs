@@ -8,6 +8,7 @@ use ralph_model::abandoned_task::AbandonedTask;
 use ralph_model::attempt::BLOCKED_PREFIX;
 use ralph_model::control::ControlRequest;
 use ralph_model::gate::{GateStatus, Severity};
+use ralph_model::handoff::LeftOpen;
 use ralph_model::ids::{IterationNumber, Role, RunId, TaskId};
 use ralph_model::outcome::{Outcome, TaskWait};
 use ralph_model::plan::Counts;
@@ -50,6 +51,8 @@ pub struct Summary {
     pub auto_approved: Vec<AutoApprovedTask>,
     /// Tasks whose reviews made no progress.
     pub diverging: Vec<DivergingTask>,
+    /// What the handoffs of landed work leave open, by task.
+    pub left_open: Vec<TaskRemainder>,
     /// Review statistics, if there were reviews.
     pub reviews: Option<ReviewStats>,
     /// Every task, in the order of the list.
@@ -149,6 +152,15 @@ pub struct AutoApprovedTask {
     pub reviews: u32,
     /// What the last review still wanted, after the prefix.
     pub feedback: String,
+}
+
+/// What the landed work on a task leaves open.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TaskRemainder {
+    pub id: TaskId,
+    pub title: String,
+    pub left: LeftOpen,
 }
 
 /// A task whose reviews made no progress.
@@ -316,6 +328,7 @@ impl Report {
                 .map(|board| AutoApprovedTask::from_list(&board.list))
                 .unwrap_or_default(),
             diverging: board.map(list_diverging_tasks).unwrap_or_default(),
+            left_open: board.map(list_left_open).unwrap_or_default(),
             reviews: board.and_then(|board| ReviewStats::from_list(&board.list)),
             tasks,
             current: describe_current(state),
@@ -366,7 +379,7 @@ impl Report {
                 status: task.status,
                 review: task.review.status,
                 reviews: task.review.count,
-                failed_attempts: task.attempts.max(board.attempt_log(&task.id).failed),
+                failed_attempts: task.attempts.max(board.attempt_log(&task.id).counted()),
                 attempts_allowed: allowed(task),
                 spent: count.spent,
                 commits: count.commits,
@@ -448,6 +461,15 @@ impl AutoApprovedTask {
     }
 }
 
+/// Returns what landed work leaves open, in the order of the list.
+pub fn list_left_open(board: &TaskState) -> Vec<TaskRemainder> {
+    let of_task = |task: &Task| {
+        let left = board.left_open.get(&task.id)?.clone();
+        Some(TaskRemainder { id: task.id.clone(), title: task.title.clone(), left })
+    };
+    board.list.tasks.iter().filter_map(of_task).collect()
+}
+
 fn list_diverging_tasks(board: &TaskState) -> Vec<DivergingTask> {
     let tasks = board.list.tasks.iter();
     tasks
@@ -500,7 +522,7 @@ fn describe_current(state: &RunState) -> Option<CurrentIteration> {
         iteration: current.number,
         role: current.role,
         task: current.task.clone(),
-        attempt: at_work.map(|(task, board)| board.attempt_log(task).failed + 1),
+        attempt: at_work.map(|(task, board)| board.attempt_log(task).counted() + 1),
         attempts_allowed: at_work
             .zip(state.recipe.task_work())
             .map(|((task, board), work)| work.attempt_limit(&board.list, task)),

@@ -9,7 +9,7 @@ use ralph_model::agent_output::Usage;
 use ralph_model::event::Recorded;
 use ralph_model::gate::{GateResult, GateStatus};
 use ralph_model::ids::{IterationNumber, Role, TaskId};
-use ralph_model::judgement::Verdict;
+use ralph_model::judgement::{Verdict, describe_incomplete};
 use ralph_model::refusal::Refusal;
 use ralph_model::review::ReviewResult;
 use ralph_model::run::{Iteration, RunState};
@@ -105,6 +105,8 @@ pub enum IterationResult {
     NothingChanged,
     /// The work did not meet the rules for handing it in.
     NotHandedIn,
+    /// Its author says that work is left.
+    Incomplete,
     CommitRefused,
     Blocked,
     NoAnswer,
@@ -135,6 +137,7 @@ impl IterationResult {
             Self::GatesFailed => "gates failed",
             Self::NothingChanged => "nothing changed",
             Self::NotHandedIn => "not handed in",
+            Self::Incomplete => "not complete",
             Self::CommitRefused => "commit refused",
             Self::Blocked => "blocked",
             Self::NoAnswer => "no answer",
@@ -151,6 +154,7 @@ impl IterationResult {
             Self::GatesFailed
             | Self::NothingChanged
             | Self::NotHandedIn
+            | Self::Incomplete
             | Self::CommitRefused
             | Self::Blocked
             | Self::NoAnswer => ResultTone::Bad,
@@ -234,8 +238,7 @@ impl IterationSpan {
 pub(super) fn count_remaining(state: &RunState, open_items: Option<u32>) -> Option<u32> {
     let tasks = state.tasks.as_ref().map(|board| {
         let progress = board.progress();
-        let closed = progress.done + progress.skipped + progress.removed;
-        let left = progress.total.saturating_sub(closed);
+        let left = progress.pending + progress.in_progress + progress.failed;
         u32::try_from(left).unwrap_or(u32::MAX)
     });
     tasks.or(open_items)
@@ -278,6 +281,7 @@ fn judge_result(open: &Iteration) -> (IterationResult, String) {
         }
         Verdict::NothingChanged => (IterationResult::NothingChanged, String::new()),
         Verdict::NotHandedIn { reasons } => (IterationResult::NotHandedIn, reasons.join("\n")),
+        Verdict::Incomplete { left } => (IterationResult::Incomplete, describe_incomplete(left)),
         Verdict::Blocked { blocked } => (IterationResult::Blocked, blocked.description()),
         Verdict::Reviewed { verdict, feedback } => {
             let came_to = match ReviewResult::new(*verdict, feedback) {

@@ -74,6 +74,7 @@ pub(super) fn name_verdict(verdict: &Verdict) -> &'static str {
         Verdict::AttemptFailed { .. } => "attempt_failed",
         Verdict::NothingChanged => "nothing_changed",
         Verdict::NotHandedIn { .. } => "not_handed_in",
+        Verdict::Incomplete { .. } => "incomplete",
         Verdict::Blocked { .. } => "blocked",
         Verdict::Reviewed { .. } => "reviewed",
         Verdict::Compacted { .. } => "compacted",

@@ -3,7 +3,7 @@
 //!
 //! Not here: the request, which is a pure function in `asking::request`.
 
-use ralph_model::agent_output::Reply;
+use ralph_model::agent_output::{AgentEvent, Reply};
 use ralph_model::attempt::AttemptLog;
 use ralph_model::event::{Event, Purpose};
 use ralph_model::failure::FailureClass;
@@ -12,7 +12,7 @@ use ralph_model::ids::AskNumber;
 use ralph_model::task::Task;
 use ralph_model::text;
 
-use super::{Engine, EngineError, StepError};
+use super::{Engine, EngineError, StepError, record_with};
 use crate::asking::materials::Materials;
 use crate::asking::prompt::attempt::find_attempt_log;
 use crate::asking::request::{
@@ -57,8 +57,18 @@ impl Engine<'_> {
         let active = build_call_state(&self.state, &request, moment.now);
         let published = self.ports.store.publish_view(&View::HookState(&active));
         self.warn_on_error(published)?;
-        let ui = &mut *self.ports.ui;
-        let reply = self.ports.agent.ask(&request, &mut |event| ui.show_agent_event(event));
+        let Ports { agent, store, clock, ui, .. } = &mut self.ports;
+        let mut warned = Ok(());
+        let reply = agent.ask(&request, &mut |event| {
+            if !matches!(event, AgentEvent::SoftLimitPassed) {
+                return ui.show_agent_event(event);
+            }
+            let (soft, hard) = (request.soft_limit, request.hard_limit);
+            let text = format!("the agent passed its soft limit of {soft}; it is ended at {hard}");
+            let event = Event::Warned { text };
+            warned = record_with(&mut self.state, *store, *clock, *ui, event);
+        });
+        warned?;
         self.record_reply(order.ask, reply)
     }
 

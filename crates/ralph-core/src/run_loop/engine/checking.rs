@@ -15,11 +15,11 @@ use ralph_model::review::ReviewVerdict;
 use ralph_model::units::Millis;
 use ralph_model::worktree::{Checkpoint, History, Landed, TreeDiff};
 
-use super::{Engine, StepError, ViewKind};
+use super::{Engine, StepError, ViewKind, record_with};
 use crate::checking::review;
 use crate::checking::stuck::ErrorHasher;
 use crate::landing::scm;
-use crate::ports::{Activity, GateOrder, Survey};
+use crate::ports::{Activity, GateOrder, Ports, Survey};
 use crate::run_loop::choose;
 
 impl Engine<'_> {
@@ -159,20 +159,32 @@ impl Engine<'_> {
         severity: Severity,
         iteration: IterationNumber,
     ) -> Result<GateResult, StepError> {
-        let recipe = &self.state.recipe;
-        let gate = &recipe.gates[gate];
-        let ui = &mut *self.ports.ui;
+        let (recipe, run) = (&self.state.recipe, self.state.run.clone());
+        let gate = &recipe.gates[gate].clone();
+        let Ports { gates, store, clock, ui, .. } = &mut self.ports;
         ui.show_activity(&Activity::Gate(gate));
         let order = GateOrder {
-            run: &self.state.run,
+            run: &run,
             iteration,
             gate,
             command: gate.check.label(),
             severity,
             output_chars: recipe.prompt.output_chars,
         };
-        let mut tick = |ran| ui.show_activity(&Activity::GateRuns { gate, ran });
-        let result = self.ports.gates.run_gate(&order, &mut tick);
+        let (mut has_passed, mut warned) = (false, Ok(()));
+        let mut tick = |ran| {
+            ui.show_activity(&Activity::GateRuns { gate, ran });
+            if ran >= gate.soft_limit && !has_passed {
+                has_passed = true;
+                let (name, soft, hard) = (&gate.name, gate.soft_limit, gate.hard_limit);
+                let text =
+                    format!("gate {name} passed its soft limit of {soft}; it is ended at {hard}");
+                let event = Event::Warned { text };
+                warned = record_with(&mut self.state, *store, *clock, *ui, event);
+            }
+        };
+        let result = gates.run_gate(&order, &mut tick);
+        warned?;
         // A gate that the user interrupted has no result; it runs again when the run is
         // resumed.
         if let Some(end) = &result.end

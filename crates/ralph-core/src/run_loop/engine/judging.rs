@@ -40,11 +40,13 @@ impl Engine<'_> {
         let (Verdict::Complete, Some(current)) = (&judgement.verdict, &self.state.current) else {
             return Vec::new();
         };
-        let counts = current.plan().and_then(PlanState::counts);
         let part = self.state.recipe.plan.as_ref().map(|plan| plan.part);
-        let open = match (counts, part) {
-            (Some(counts), Some(PlanPart::Follows)) => counts.open,
-            (_, _) => 0,
+        let (open, person) = match (current.plan(), part) {
+            (Some(PlanState::Usable { counts, person, .. }), Some(PlanPart::Follows)) => {
+                let names = |count: String| format!("{count}: {}", person.join("; "));
+                (counts.open, counts.describe_person_items().map(names))
+            }
+            (_, _) => (0, None),
         };
         let open = (open > 0).then(|| {
             let items = if open == 1 { "1 item".to_owned() } else { format!("{open} items") };
@@ -54,7 +56,18 @@ impl Engine<'_> {
         let is_at_will = self.state.recipe.ownership().commits == CommitOwner::AgentAtWill;
         let left = (is_left && is_at_will)
             .then(|| "uncommitted changes are left in the work tree".to_owned());
-        open.into_iter().chain(left).collect()
+        open.into_iter().chain(person).chain(left).collect()
+    }
+
+    /// Returns a warning about the second iteration in a row on a prompt that passed and changed
+    /// nothing, where a limit of such iterations ends the run.
+    fn idle_warning(&self, judgement: &ralph_model::judgement::Judgement) -> Option<String> {
+        let limit = self.state.recipe.limits.unchanged?;
+        let is_idle = matches!(judgement.verdict, Verdict::Passed { .. })
+            && self.map_current(|current| self.state.has_changed_nothing(current)) == Some(true);
+        (is_idle && self.state.tasks.is_none() && self.state.unchanged == 1).then(|| {
+            format!("two iterations in a row changed nothing; the run ends after {limit} of them")
+        })
     }
 
     /// Returns warnings about a compaction.
@@ -82,6 +95,7 @@ impl Engine<'_> {
         let overdue = self.overdue_warning(&judgement);
         let mut remarks = self.completion_warnings(&judgement);
         remarks.extend(self.compaction_warnings(&judgement));
+        remarks.extend(self.idle_warning(&judgement));
         self.record_event(Event::Judged { judgement: Box::new(judgement) })?;
         for text in overdue.into_iter().chain(remarks) {
             self.record_event(Event::Warned { text })?;

@@ -246,7 +246,7 @@ impl Engine<'_> {
             "{} failed: {}\n\nIterations: {}/{limit}\nLast gate: {}\nError hash: {}\n\nSee {FAILURE_REPORT} for the full history.",
             task.id,
             task.title.lines().next().unwrap_or_default(),
-            log.failed + 1,
+            log.counted() + 1,
             attempt.gate,
             attempt.hash.0,
         );

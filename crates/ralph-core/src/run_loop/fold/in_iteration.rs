@@ -203,11 +203,8 @@ fn apply_landed(state: &mut RunState, current: &mut Iteration, landed: &Landed) 
 
 /// Records the list changes that were written to the task file ahead of the state.
 fn record_written_list(state: &mut RunState, current: &Iteration) {
-    if let (Some(tasks), Some(work), Some(task)) =
-        (&mut state.tasks, state.recipe.task_work(), &current.task)
-    {
-        let settled =
-            settle::settle_iteration(work, tasks.attempt_log(task).failed, &tasks.list, current);
+    if let Some(tasks) = &mut state.tasks {
+        let settled = settle::settle_iteration(&state.recipe, tasks, current);
         tasks.mark_written_ahead(&settled.changes);
     }
 }

@@ -44,9 +44,7 @@ pub enum Durability {
 /// already.
 pub fn build_pending_list(state: &RunState) -> Option<PendingList> {
     let (tasks, current) = (state.tasks.as_ref()?, state.current.as_ref()?);
-    let (work, task) = (state.recipe.task_work()?, current.task.as_ref()?);
-    let settled =
-        settle::settle_iteration(work, tasks.attempt_log(task).failed, &tasks.list, current);
+    let settled = settle::settle_iteration(&state.recipe, tasks, current);
     if settled.changes.is_empty() {
         return None;
     }
@@ -66,11 +64,10 @@ pub(super) fn close_iteration(state: &mut RunState, at: Timestamp) {
         return close_compaction(state, &current);
     }
     let mut outcome = None;
-    if let (Some(tasks), Some(work), Some(task)) =
+    if let (Some(tasks), Some(work), Some(_)) =
         (&mut state.tasks, state.recipe.task_work(), &current.task)
     {
-        let settled =
-            settle::settle_iteration(work, tasks.attempt_log(task).failed, &tasks.list, &current);
+        let settled = settle::settle_iteration(&state.recipe, tasks, &current);
         outcome = Some(settled.work_outcome(&current));
         task_results::apply_settled(tasks, work, settled, &current, ran);
     }
@@ -92,6 +89,9 @@ pub(super) fn close_iteration(state: &mut RunState, at: Timestamp) {
     };
     if let Some(handoff) = &mut judgement.handoff {
         handoff.outcome = outcome;
+        if let Some(tasks) = &mut state.tasks {
+            tasks.record_left_open(handoff);
+        }
     }
     if let (Some(_), Role::Implement | Role::Fix) = (&state.recipe.memory, current.role) {
         let has_passed = matches!(&judgement.verdict, Verdict::Complete | Verdict::Passed { .. })
@@ -130,6 +130,7 @@ pub(super) fn close_iteration(state: &mut RunState, at: Timestamp) {
             | Verdict::AttemptFailed { .. }
             | Verdict::NothingChanged
             | Verdict::NotHandedIn { .. }
+            | Verdict::Incomplete { .. }
             | Verdict::Blocked { .. }
             | Verdict::Compacted { .. },
             _,

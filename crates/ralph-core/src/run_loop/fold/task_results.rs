@@ -39,6 +39,7 @@ pub(crate) fn apply_settled(
     spent: Millis,
 ) {
     let Some(task) = &current.task else { return };
+    let outcome = settled.work_outcome(current);
     let Settled { changes, attempt } = settled;
     let limit = work.attempt_limit(&tasks.list, task);
     for change in &changes {
@@ -46,9 +47,15 @@ pub(crate) fn apply_settled(
         let _ = tasks.list.apply_change(change);
         tasks.touched.add_task(change.task_id());
         match change {
-            TaskChange::Remove { task } => drop(tasks.removed.insert(task.clone())),
+            TaskChange::Remove { task } => {
+                if !tasks.added.remove(task) {
+                    tasks.removed.insert(task.clone());
+                }
+            }
             TaskChange::Add { task, .. } | TaskChange::Insert { task, .. } => {
-                tasks.removed.remove(&task.id);
+                if !tasks.removed.remove(&task.id) {
+                    tasks.added.insert(task.id.clone());
+                }
             }
             TaskChange::SetStatus { .. }
             | TaskChange::SetAttempts { .. }
@@ -74,7 +81,8 @@ pub(crate) fn apply_settled(
     }
     match attempt {
         Some(failed) => {
-            let log = tasks.logs.entry(task.clone()).or_default();
+            let log = tasks.open_attempt_log(task);
+            log.last_outcome = Some(outcome);
             log.spent = log.spent.saturating_add(spent);
             log.warnings += failed.warnings;
             log.blocked = failed.blocked;
@@ -84,7 +92,7 @@ pub(crate) fn apply_settled(
                 tasks.given_up.insert(task.clone(), given_up);
             }
         }
-        None => drop(tasks.logs.remove(task)),
+        None => tasks.drop_attempt_log(task),
     }
     let status = tasks.list.find_task(task).map(|task| task.status);
     match status {

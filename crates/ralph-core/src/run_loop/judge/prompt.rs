@@ -128,7 +128,7 @@ fn add_plan_faults(
             });
         }
         (PlanPart::Makes, PlanState::Usable { counts, .. }, CompletionClaim::Complete)
-            if counts.total() == 0 =>
+            if counts.total() == 0 && counts.person == 0 =>
         {
             found.reasons.push(format!(
                 "`{file}` has no items. Write each as a line with a check box: `- [ ] what is to be done`."
@@ -137,7 +137,7 @@ fn add_plan_faults(
         // The agent maintains the plan and may know better. So its completion signal is
         // rejected once for open items, and not again while the agent repeats it,
         // whatever else keeps the work open.
-        (PlanPart::Follows, PlanState::Usable { counts, next }, CompletionClaim::Complete)
+        (PlanPart::Follows, PlanState::Usable { counts, next, .. }, CompletionClaim::Complete)
             if counts.open > 0 =>
         {
             found.rejected_open_items = Some(counts.open);

@@ -6,18 +6,20 @@ use ralph_model::failure::Failure;
 use ralph_model::gate::{Gate, GateKind, GateResult, GateStatus, Severity};
 use ralph_model::handoff::Handoff;
 use ralph_model::ids::{Role, TaskId};
-use ralph_model::judgement::{Feedback, Judgement, Landing, Verdict};
+use ralph_model::judgement::{Feedback, Judgement, Landing, Verdict, describe_incomplete};
 use ralph_model::recipe::TaskWork;
 use ralph_model::review::{ReviewPolicy, ReviewState, ReviewStatus};
 use ralph_model::run::{AgentCallEnd, Iteration, RunState};
 use ralph_model::stuck::{ErrorHash, Escalation};
 use ralph_model::task::{ListOwner, TaskChange, TaskStatus};
 use ralph_model::task_state::TaskState;
+use ralph_model::text;
 use ralph_model::worktree::Checkpoint;
 
 use super::{hand_in, judge_cut_off, judge_failed_checks, select_failure_landing};
 use crate::checking::stuck::ErrorHasher;
 use crate::memory::handoff_reading as read;
+use crate::run_loop::settle::build_attempt_change;
 use crate::tasks::amend;
 use crate::tasks::attempt::{assess_escalation, cut_output};
 
@@ -59,12 +61,16 @@ pub(super) struct AttemptFailureCause {
 
 impl AttemptContext<'_> {
     fn judge_answer(&self, reply: &Reply) -> Judgement {
-        let handoff = self.read_handoff(reply);
+        let mut handoff = self.read_handoff(reply);
+        let has_changed_nothing = self.has_changed_nothing();
+        handoff.changed_nothing = has_changed_nothing && self.is_rebuttal(&handoff);
         let judgement = if let Some(blocked) = &handoff.blocked {
             self.judge_blocked(&handoff, blocked.clone())
         } else if let Some(failed) = judge_failed_checks(self.state, self.current) {
             self.add_failed_attempt(failed, &handoff, self.build_checks_cause())
-        } else if self.has_changed_nothing() {
+        } else if self.work.keeper == ListOwner::Ralph && handoff.is_incomplete() {
+            self.judge_incomplete(&handoff)
+        } else if has_changed_nothing && !handoff.changed_nothing {
             let verdict = Judgement::new(
                 Verdict::NothingChanged,
                 Landing::Keep,
@@ -105,28 +111,63 @@ impl AttemptContext<'_> {
         })
     }
 
+    /// Returns whether a fix that changed nothing answers the review instead: the next
+    /// review reads what it says. An agent that owns the list asks for that review in the
+    /// list, which the hand-in checks.
+    fn is_rebuttal(&self, handoff: &Handoff) -> bool {
+        let is_answer = match self.work.keeper {
+            ListOwner::Ralph => !handoff.derived,
+            ListOwner::Agent => true,
+        };
+        self.current.role == Role::Fix
+            && is_answer
+            && !handoff.task_completed.summary.trim().is_empty()
+    }
+
+    /// Judges work that passed the gates and whose author says that something is left.
+    fn judge_incomplete(&self, handoff: &Handoff) -> Judgement {
+        let unfinished = handoff.unfinished_business.iter();
+        let left: Vec<String> = unfinished
+            .map(|it| text::join_to_line(&format!("{} ({})", it.item, it.reason), ITEM_CHARS))
+            .take(MOST_ITEMS)
+            .collect();
+        let reason = describe_incomplete(&left);
+        let feedback = format!("The checks passed, but {reason}. Finish the task.");
+        let verdict = Judgement::new(
+            Verdict::Incomplete { left },
+            self.select_unfinished_landing(),
+            vec![Feedback::from_text(feedback)],
+        );
+        self.add_failed_attempt(verdict, handoff, build_cause("completeness", &reason))
+    }
+
+    /// Returns the landing of work that passed the gates and does not count yet. An agent's
+    /// own commits stay; ralph's corrections of the list are committed after them.
+    fn select_unfinished_landing(&self) -> Landing {
+        let ownership = self.state.recipe.ownership();
+        if ownership.do_agents_commit() {
+            ownership.success_landing()
+        } else {
+            select_failure_landing(&self.state.recipe)
+        }
+    }
+
     /// Judges work that passed the gates and was not handed in correctly.
     pub(super) fn judge_not_handed_in(&self, reasons: Vec<String>, handoff: &Handoff) -> Judgement {
         let text = reasons.join("\n");
         let feedback =
             format!("The previous iteration did not hand in its work correctly:\n{text}");
-        // The agent's commits stay; ralph's corrections of the list are committed after
-        // them.
-        let ownership = self.state.recipe.ownership();
-        let landing = if ownership.do_agents_commit() {
-            ownership.success_landing()
-        } else {
-            select_failure_landing(&self.state.recipe)
-        };
         let verdict = Judgement::new(
             Verdict::NotHandedIn { reasons },
-            landing,
+            self.select_unfinished_landing(),
             vec![Feedback::from_text(feedback)],
         );
         let mut judgement =
             self.add_failed_attempt(verdict, handoff, build_cause("hand-in", &text));
         if !judgement.gives_up() {
-            (judgement.changes, judgement.amended) = hand_in::collect_other_changes(self);
+            let (changes, amended) = hand_in::collect_other_changes(self);
+            judgement.changes.extend(changes);
+            judgement.amended = amended;
             judgement.feedback.extend(hand_in::build_surplus_feedback(self, &judgement.amended));
         }
         judgement
@@ -167,7 +208,7 @@ impl AttemptContext<'_> {
                 review: task.review.close_open_review(),
             });
         }
-        let failed = task.attempts.max(self.attempt_log().failed);
+        let failed = task.attempts.max(self.attempt_log().counted());
         if failed != task.attempts {
             changes.push(TaskChange::SetAttempts { task: id(), attempts: failed });
         }
@@ -254,7 +295,7 @@ impl AttemptContext<'_> {
         let spent = log.spent.saturating_add(self.state.ran_in_iteration());
         let gives_up = if next == Escalation::HardStop {
             Some(GiveUpReason::Stuck { alike: log.alike + 1 })
-        } else if log.failed + 1 >= limit {
+        } else if log.counted() + 1 >= limit {
             Some(GiveUpReason::AttemptsUsed { limit })
         } else if spent >= self.work.hard_limit {
             Some(GiveUpReason::TimeUp)
@@ -270,7 +311,9 @@ impl AttemptContext<'_> {
                 result.severity == Severity::Soft && result.status == GateStatus::Failed
             })
             .count();
+        let count = build_attempt_change(&self.state.recipe, self.tasks, self.task);
         let mut judgement = Judgement {
+            changes: count.into_iter().collect(),
             failed: Some(FailedAttempt {
                 attempt,
                 outputs: cause.outputs,
@@ -334,6 +377,12 @@ impl AttemptContext<'_> {
         self.tasks.attempt_log(self.task)
     }
 }
+
+/// How many unfinished items the reason of a failed attempt names.
+const MOST_ITEMS: usize = 10;
+
+/// Limit of an unfinished item: a few sentences.
+const ITEM_CHARS: usize = 400;
 
 /// Feedback for an attempt that changed nothing.
 const NOTHING_CHANGED: &str = "The previous attempt changed nothing in the work tree, so there was nothing to check or to keep. Do the task, or report what blocks you.";

@@ -11,8 +11,9 @@ fn read(text: &str) -> Vec<String> {
     let shown = checklist.items.iter().map(|item| match item.mark {
         Mark::Open => format!("o {}", item.text),
         Mark::Done => format!("x {}", item.text),
+        Mark::Person => format!("? {}", item.text),
     });
-    assert_eq!(counts.total() as usize, checklist.items.len(), "{text:?}");
+    assert_eq!((counts.total() + counts.person) as usize, checklist.items.len(), "{text:?}");
     assert_eq!(counts.open as usize, checklist.open().count(), "{text:?}");
     shown.collect()
 }
@@ -35,6 +36,16 @@ fn boxes_of_every_list_are_read() {
     check("-   [ ]\t a  b\t\n-\t[x]   c ", &["o a b", "x c"]);
     check("- [ ] **a** `b` [c](d)", &["o **a** `b` [c](d)"]);
     assert_eq!(read("- [ ] a\r- [x] b\r"), ["o a", "x b"], "old ends of lines");
+}
+
+#[test]
+fn items_for_a_person_are_neither_open_nor_done() {
+    check("- [?] a: a key\n- [x] b\n1. [?] c", &["? a: a key", "x b", "? c"]);
+    check("        - [?] a", &["? a"]);
+    check("```\n- [?] b", &["? b"]);
+    check("```\n- [?] a\n```\n- [?]b\n- a [?] b\n- [?](link)\n- [??] c", &[]);
+    let counts = Checklist::read("- [?] a\n- [?] b\n- [x] c\n- [ ] why [?]").counts();
+    assert_eq!((counts.open, counts.done, counts.person), (1, 1, 2));
 }
 
 #[test]
@@ -119,7 +130,7 @@ fn long_plans_are_counted_whole_and_kept_in_part() {
     let plan = "- [ ] a\n- [x] b\n".repeat(MOST_ITEMS);
     let checklist = Checklist::read(&plan);
     assert_eq!(checklist.items.len(), MOST_ITEMS);
-    assert_eq!(checklist.counts(), Counts { open: 10_000, done: 10_000 });
+    assert_eq!(checklist.counts(), Counts { open: 10_000, done: 10_000, person: 0 });
     let long = Checklist::read(&format!("- [ ] {}", "ä".repeat(1_000_000)));
     assert_eq!(long.items[0].text, format!("{}…", "ä".repeat(LONGEST_TEXT)));
 }

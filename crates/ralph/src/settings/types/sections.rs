@@ -112,14 +112,14 @@ pub(crate) struct MemorySettings {
     pub(crate) every_iterations: u32,
     /// Compacts when the handoffs since the last time are larger than this.
     pub(crate) threshold_bytes: u64,
-    /// How many turns the compacting agent gets.
+    /// How many turns the compacting agent gets. Not set: as many as it takes.
     #[schemars(range(min = 1))]
-    pub(crate) max_turns: u32,
+    pub(crate) max_turns: Option<u32>,
 }
 
 impl Default for MemorySettings {
     fn default() -> Self {
-        Self { enabled: None, every_iterations: 5, threshold_bytes: 32_000, max_turns: 10 }
+        Self { enabled: None, every_iterations: 5, threshold_bytes: 32_000, max_turns: None }
     }
 }
 

@@ -283,3 +283,36 @@ fn an_amendment_that_names_a_protected_path_lifts_nothing() {
     assert_statuses(&sealed, &[("a", "done"), ("n", "failed")]);
     assert_eq!(made(&sealed), ["Settings", "ralph[1]: a — The a"]);
 }
+
+#[test]
+fn soft_limits_are_reported_when_they_pass() {
+    // Agent and gate wait until the warning is in the journal.
+    let wait = |text: &str| format!("until grep -rqs '{text}' ..; do sleep 0.1; done");
+    let calls = json!([{ "do": [
+        { "run": { "command": wait("the agent passed its soft[ ]limit of 1") } },
+        { "write": { "path": "a.txt", "text": "1" } },
+        super::handoff("Wrote it.")
+    ] }]);
+    let gate = json!({
+        "name": "slow", "kind": "test", "command": wait("gate slow passed its soft[ ]limit of 1"),
+        "softTimeout": "1s", "hardTimeout": "60s"
+    });
+    let with = settings(json!({
+        "gates": [gate], "baseline": "off",
+        "timeouts": { "implement": { "soft": "1s", "hard": "60s" } }
+    }));
+    let sealed = project(&[task("a", &[])], &calls, &with);
+    let end = build(&sealed, &[]).expect_code(0);
+    for line in ["the agent passed its soft limit of 1", "gate slow passed its soft limit of 1"] {
+        assert_eq!(end.stderr.matches(line).count(), 1, "{line}: {}", end.stderr);
+    }
+    let kinds: Vec<String> = sealed
+        .events()
+        .iter()
+        .filter(|event| event["type"] != "warned" || event["text"].to_string().contains("soft"))
+        .map(|event| event["type"].as_str().unwrap_or_default().to_owned())
+        .collect();
+    let place = |kind: &str| kinds.iter().position(|it| it == kind).expect("it happened");
+    assert_eq!(kinds[place("asked") + 1], "warned", "{kinds:?}");
+    assert_eq!(kinds[place("gate_checked") - 1], "warned", "{kinds:?}");
+}

@@ -40,6 +40,28 @@ fn work_of_an_earlier_attempt_is_handed_in_without_a_further_change() {
 }
 
 #[test]
+fn a_fix_that_disputes_the_review_is_handed_in_through_the_list() {
+    let asks = "set_in US-1 reviewStatus '\"changes_requested\"'; set_in US-1 reviewCount 1; \
+        set_in US-1 reviewFeedback '\"Fix the file\"'; git commit -qam 'review: changes'";
+    let disputes = "set_in US-1 reviewStatus '\"needs_review\"'; \
+        set_in US-1 reviewFeedback '\"\"'; git commit -qam 'fix: nothing to fix'";
+    let mut fix = does("fix", disputes);
+    fix["do"][1] = json!({ "text": "The file is right: `cat` shows the iteration." });
+    let calls = json!([
+        does("implement", IMPLEMENT),
+        once(does("review", asks)),
+        fix,
+        does("review", APPROVE),
+    ]);
+    let sealed = project(&["US-1"], &calls, json!({}));
+    build(&sealed, &[]).expect_code(0);
+    let prompts = sealed.prompts();
+    assert_eq!(prompts.len(), 4, "implement, review, fix, review");
+    let author = "Nothing was changed. The author says about your points: The file is right: `cat`";
+    assert!(prompts[3].contains(author), "{}", prompts[3]);
+}
+
+#[test]
 fn work_that_is_never_handed_in_is_moved_to_a_failure_branch_whole() {
     let ticks = "echo \"$RALPH_ITERATION\" > a.txt; set_in US-1 passes true; \
         git add -A; git commit -qm 'feat: [US-1] - all done'";

@@ -183,9 +183,9 @@ fn amendments_change_the_list_if_the_settings_say_so() {
     for line in ["add n after a", "needed", "modify b: title", "remove a", "remove c"] {
         assert!(log.contains(line), "{line}: {log}");
     }
-    assert!(ran.stderr.contains("tasks: 4 of 5 done, 1 removed"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("tasks: 3 of 4 done, 1 removed, 1 added"), "{}", ran.stderr);
     let status = sealed.run_ralph(&["status"]).stdout;
-    assert!(status.contains("4 of 5 done, 1 removed"), "{status}");
+    assert!(status.contains("3 of 4 done, 1 removed, 1 added"), "{status}");
     assert!(sealed.prompts()[1].contains("- remove a: the task that is being worked on"));
     assert!(sealed.read_file(".ralph/plan.json.bak").contains("\"tasks\""));
     assert_clean(&sealed);
@@ -212,7 +212,7 @@ fn agents_add_tasks_and_propose_everything_else() {
     let done = ["a", "b", "c", "d", "n"].map(|id| (id, "done"));
     assert_statuses(&sealed, &done);
     assert_eq!(list(&sealed)["tasks"][1]["acceptance_criteria"], json!(["b is there"]));
-    assert!(ran.stderr.contains("tasks: 5 of 5 done"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("tasks: 4 of 4 done, 1 added"), "{}", ran.stderr);
     assert!(ran.stderr.contains("agents want 3 changes of the list"), "{}", ran.stderr);
     let prompt = &sealed.prompts()[0];
     assert!(prompt.contains("add at most 1 new tasks in `plan_amendments`"), "{prompt}");

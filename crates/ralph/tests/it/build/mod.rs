@@ -3,6 +3,7 @@
 mod answers;
 mod attempts;
 mod context;
+mod earlier_runs;
 mod failure_branches;
 mod gates;
 mod git_tampering;
@@ -14,6 +15,7 @@ mod own_commits;
 mod own_edits;
 mod prompt_facts;
 mod prompts;
+mod results;
 mod resume;
 mod review;
 mod whole;

@@ -5,7 +5,10 @@ use std::fs;
 use ralph_testkit::effort;
 use serde_json::{Value, json};
 
-use super::{PLAN, check_items, commit, complete, plan, planned, prompt, says, specs, warnings};
+use super::{
+    PLAN, check_items, commit, complete, expect_warning, plan, planned, prompt, says, specs,
+    warnings,
+};
 use crate::{always, first_then};
 
 const TWO: &str = "# Plan\n\n- [ ] Greet\n- [ ] Part\n";
@@ -253,4 +256,20 @@ fn odd_bytes_in_plan_items_are_handled() {
     assert!(!status.contains('\u{1b}'), "{status:?}");
     let warnings = warnings(&sealed);
     assert!(warnings.iter().all(|it| it.contains("there is no sandbox")), "{warnings:?}");
+}
+
+#[test]
+fn items_for_a_person_do_not_contradict_completion() {
+    let marks = plan("# Plan\n\n- [x] Greet\n- [?] Part: the key of the service\n");
+    let sealed = planned(&always(json!([marks, commit("Greet"), complete()])), &json!({}));
+    let end = sealed.run_ralph(&["build"]).expect_code(0);
+    assert_eq!(sealed.prompts().len(), 1);
+    assert!(prompt(&sealed, 1).contains("`- [?] item: what is needed`"), "{}", prompt(&sealed, 1));
+    assert!(end.stderr.contains("Plan: 1 of 1 item done, 1 item needs a person"), "{}", end.stderr);
+    expect_warning(&sealed, "1 item needs a person: Part: the key of the service");
+    let status = sealed.run_ralph(&["status"]).stdout;
+    assert!(status.contains("  [?] Part: the key of the service\n"), "{status}");
+    let report = sealed.run_ralph(&["report"]).stdout;
+    assert!(report.contains("1 of 1 item of the plan done. 1 item needs a person."), "{report}");
+    assert!(report.contains("the key of the service"), "{report}");
 }
