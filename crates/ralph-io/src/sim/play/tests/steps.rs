@@ -89,6 +89,7 @@ fn show(event: &AgentEvent) -> String {
             format!("Failed {message:?}")
         }
         AgentEvent::Unparsed { line } => format!("Unparsed {line:?}"),
+        AgentEvent::SoftLimitPassed => "SoftLimitPassed".to_owned(),
     }
 }
 
