@@ -187,9 +187,12 @@ impl TaskList {
         progress
     }
 
-    /// Returns the order that puts a new task after all others; none if no task has one, because
-    /// tasks without an order follow those with one.
+    /// Returns the order that puts a new task after all others; none if other tasks have none,
+    /// because tasks without an order follow those with one.
     pub fn last_order(&self) -> Option<i64> {
+        if self.tasks.is_empty() {
+            return Some(1);
+        }
         let last = self.tasks.iter().filter_map(|task| task.order).max();
         last.map(|order| order.saturating_add(1))
     }

@@ -495,12 +495,21 @@ pub(crate) struct ReportArgs {
     pub(crate) json: bool,
     /// Write a page with charts and diffs that needs nothing but a browser; - is stdout
     /// [default: ralph-report-RUN.html].
-    #[arg(long, value_name = "FILE", conflicts_with = "json", num_args = 0..=1)]
-    pub(crate) html: Option<Option<PathBuf>>,
+    #[arg(
+        long,
+        value_name = "FILE",
+        conflicts_with = "json",
+        num_args = 0..=1,
+        default_missing_value = DEFAULT_PAGE
+    )]
+    pub(crate) html: Option<PathBuf>,
     /// Open the page in a browser.
     #[arg(long, requires = "html")]
     pub(crate) open: bool,
 }
+
+/// The file of a report's page; `RUN` is the id of the run.
+pub(crate) const DEFAULT_PAGE: &str = "ralph-report-RUN.html";
 
 /// Options of `archive`.
 #[derive(Debug, Args)]

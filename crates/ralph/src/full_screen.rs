@@ -8,10 +8,12 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use ralph_io::control;
-use ralph_io::process::{Halt, Watch};
+use ralph_io::process::{Halt, StopStage, Watch};
 use ralph_io::terminal::{Console, KeyWait};
 use ralph_model::control::ControlRequest;
 use ralph_ui::tui::{Device, ENTER, KeyRead, LEAVE, ScreenLink, SendRequest};
+use ralph_ui::view::SHUTTING_DOWN;
+use ralph_ui::writer::NonBlocking;
 
 /// How long Ctrl-Z waits for a terminal that hangs.
 const SUSPEND_TIMEOUT: Duration = Duration::from_secs(1);
@@ -114,6 +116,31 @@ impl Device for Tty {
 
     fn write_bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.0.write(bytes)
+    }
+}
+
+/// How long ralph waits at the end for a terminal that has stopped reading.
+pub(crate) const FINAL_FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Reports a received signal.
+pub(crate) fn announce_signal(out: &NonBlocking, screen: &ScreenLink, stage: StopStage) {
+    match stage {
+        StopStage::Running => {}
+        StopStage::Finish => {
+            screen.show_stopping();
+            out.write_line(SHUTTING_DOWN);
+            out.write_line("  ralph waits for the agent or gate; Ctrl-C again ends it now.");
+        }
+        StopStage::End => {
+            screen.show_ending();
+            out.write_line("Received a second signal, ending what is running...");
+        }
+        StopStage::Leave => {
+            restore_terminal();
+            screen.mark_left();
+            out.write_line("Received a third signal, leaving at once.");
+            out.wait_until_written(FINAL_FLUSH_TIMEOUT);
+        }
     }
 }
 

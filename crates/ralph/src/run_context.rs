@@ -4,7 +4,6 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use ralph_agents as agents;
 use ralph_core::ports::Ui;
@@ -13,7 +12,7 @@ use ralph_io::clock;
 use ralph_io::environment::Variables;
 use ralph_io::git::{GitRepository, GitVcs, RestoredChanges, TakenWork};
 use ralph_io::mask::{MaskWriter, Masker};
-use ralph_io::process::{StopStage, Watch};
+use ralph_io::process::Watch;
 use ralph_io::sandbox::Launcher;
 use ralph_io::store::draft::RunDraft;
 use ralph_io::store::layout::PROJECT_DIRECTORY;
@@ -28,22 +27,20 @@ use ralph_ui::session::SessionLog;
 use ralph_ui::style::Style;
 use ralph_ui::time::WallClock;
 use ralph_ui::tui::{FullScreen, FullScreenSetup, ScreenLink, SideWriter};
-use ralph_ui::view::{Fanout, SHUTTING_DOWN, TerminalView, Verbosity, ViewOptions};
+use ralph_ui::view::{Fanout, TerminalView, Verbosity, ViewOptions};
 use ralph_ui::writer::NonBlocking;
 
 use crate::cli::CommonArgs;
 use crate::cli_error::{CliError, to_engine_error};
 use crate::crash_recovery::{self, CheckoutChange};
 use crate::documents::{DIRECTORY, DOCUMENTS};
+use crate::full_screen::{FINAL_FLUSH_TIMEOUT, announce_signal};
 use crate::project::Project;
 use crate::recipe::{self, SPECS_DIR};
 use crate::screen::{self, OutputStyle};
 use crate::settings::types::sections::LogLevelSetting;
 use crate::settings::{self, LoadedSettings};
 use crate::{full_screen, recording};
-
-/// How long ralph waits at the end for a terminal that has stopped reading.
-const FINAL_FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// More paths than this do not help the user to decide.
 const SHOWN_PATHS: usize = 5;
@@ -576,27 +573,5 @@ impl RunContext {
     /// Waits until the last line is written, but not long for a terminal that does not read.
     pub(crate) fn flush_terminal(&self) {
         self.out.wait_until_written(FINAL_FLUSH_TIMEOUT);
-    }
-}
-
-/// Reports a received signal.
-fn announce_signal(out: &NonBlocking, screen: &ScreenLink, stage: StopStage) {
-    match stage {
-        StopStage::Running => {}
-        StopStage::Finish => {
-            screen.show_stopping();
-            out.write_line(SHUTTING_DOWN);
-            out.write_line("  ralph waits for the agent or gate; Ctrl-C again ends it now.");
-        }
-        StopStage::End => {
-            screen.show_ending();
-            out.write_line("Received a second signal, ending what is running...");
-        }
-        StopStage::Leave => {
-            full_screen::restore_terminal();
-            screen.mark_left();
-            out.write_line("Received a third signal, leaving at once.");
-            out.wait_until_written(FINAL_FLUSH_TIMEOUT);
-        }
     }
 }

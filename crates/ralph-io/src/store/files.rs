@@ -76,6 +76,9 @@ impl RunStore {
     }
 
     fn publish_state(&mut self, state: &RunState) -> Result<(), StoreError> {
+        if let Some(task) = state.current.as_ref().and_then(|current| current.task.clone()) {
+            self.last_task = Some(task);
+        }
         let since = &state.since_compaction;
         let (coded, bytes) = match &state.recipe.memory {
             Some(_) => (since.coding_iterations, since.handoff_bytes),

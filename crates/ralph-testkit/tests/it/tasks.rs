@@ -81,9 +81,9 @@ fn task_of(request: &AgentRequest) -> String {
     request.task.as_ref().map(|task| task.0.clone()).unwrap_or_default()
 }
 
-/// An approval with evidence for as many criteria as a task of these tests has.
+/// An approval with evidence for as many criteria as a task of these tests has, by number.
 pub(crate) const APPROVED: &str = r#"{"verdict": "approved", "feedback": "", "criteria": [
-    {"criterion": "c", "met": true, "evidence": "x:1"}, {"criterion": "d", "met": true, "evidence": "x:2"}]}"#;
+    {"criterion": "1", "met": true, "evidence": "x:1"}, {"criterion": "2", "met": true, "evidence": "x:2"}]}"#;
 
 /// Adds a word for its task to the tree.
 pub(crate) fn honest(request: &AgentRequest, tree: &str) -> ScriptedAction {

@@ -50,31 +50,28 @@ pub(crate) fn with_complete_help(error: clap::Error) -> clap::Error {
 
 /// Adds what was probably meant to an error about an unknown command or option.
 pub(crate) fn with_suggestion(mut error: clap::Error) -> clap::Error {
-    let named = |kind| match error.get(kind) {
-        Some(ContextValue::String(word)) => Some(word.clone()),
-        _ => None,
+    let read_word = |error: &clap::Error, kind| match error.get(kind) {
+        Some(ContextValue::String(word)) => word.clone(),
+        _ => String::new(),
     };
-    match error.kind() {
-        ErrorKind::InvalidSubcommand if error.get(ContextKind::SuggestedSubcommand).is_none() => {
-            let command = Cli::command();
-            let names: Vec<&str> = command.get_subcommands().map(Command::get_name).collect();
-            let word = named(ContextKind::InvalidSubcommand).unwrap_or_default();
-            if let Some(meant) = find_nearest(&word, names.into_iter()) {
-                let meant = ContextValue::Strings(vec![meant.to_owned()]);
-                error.insert(ContextKind::SuggestedSubcommand, meant);
-            }
+    let has_suggestion = error.get(ContextKind::SuggestedSubcommand).is_some();
+    if error.kind() == ErrorKind::InvalidSubcommand && !has_suggestion {
+        let command = Cli::command();
+        let known: Vec<&str> = command.get_subcommands().map(Command::get_name).collect();
+        if let Some(meant) = find_nearest(&read_word(&error, ContextKind::InvalidSubcommand), known)
+        {
+            let meant = ContextValue::Strings(vec![meant.to_owned()]);
+            error.insert(ContextKind::SuggestedSubcommand, meant);
         }
-        ErrorKind::UnknownArgument => {
-            let meant = match named(ContextKind::InvalidArg).as_deref() {
-                Some("--resume" | "--continue" | "-r") => "`ralph resume` continues a run",
-                Some("-p" | "--prompt") => "`ralph run -p TEXT` loops a prompt",
-                Some("-f" | "--prompt-file") => "`ralph run -f FILE` loops a prompt from a file",
-                Some(_) | None => return error,
-            };
-            let meant = ContextValue::StyledStrs(vec![meant.into()]);
-            error.insert(ContextKind::Suggested, meant);
-        }
-        _ => {}
+    }
+    if error.kind() == ErrorKind::UnknownArgument {
+        let meant = match read_word(&error, ContextKind::InvalidArg).as_str() {
+            "--resume" | "--continue" | "-r" => "`ralph resume` continues a run",
+            "-p" | "--prompt" => "`ralph run -p TEXT` loops a prompt",
+            "-f" | "--prompt-file" => "`ralph run -f FILE` loops a prompt from a file",
+            _ => return error,
+        };
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![meant.into()]));
     }
     error
 }

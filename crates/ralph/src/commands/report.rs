@@ -4,7 +4,7 @@
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use ralph_core::reporting::report::{Report, Summary};
 use ralph_io::atomic_file;
@@ -14,7 +14,7 @@ use ralph_model::outcome::ExitStatus;
 use super::log;
 use super::pages::{self, AttemptDiffs};
 use crate::browser;
-use crate::cli::{CommonArgs, ReportArgs};
+use crate::cli::{CommonArgs, DEFAULT_PAGE, ReportArgs};
 use crate::cli_error::CliError;
 use crate::project::Project;
 use crate::screen;
@@ -27,7 +27,11 @@ pub(crate) fn main(common: &CommonArgs, args: &ReportArgs) -> Result<ExitStatus,
     let run = log::choose_run(layout.state(), args.run.as_deref())?;
     let (report, summary) = read_report(&layout.run_dir(&run).journal_path())?;
     if let Some(path) = &args.html {
-        let path = path.clone().unwrap_or_else(|| format!("ralph-report-{run}.html").into());
+        let path = if path == Path::new(DEFAULT_PAGE) {
+            PathBuf::from(DEFAULT_PAGE.replace("RUN", &run.0))
+        } else {
+            path.clone()
+        };
         let mut diffs = AttemptDiffs::for_run(&project, &report);
         let activity = pages::find_activity(layout.state(), &run, &report);
         let page =

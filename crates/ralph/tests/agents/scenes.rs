@@ -171,7 +171,7 @@ pub(crate) fn a_review_in_prose_gets_a_follow_up_question(cli: Cli) {
         Cli::Claude => stage.expect_events(&[("asked", 2)]),
         // The CLI fails, and ralph repeats the call.
         Cli::Qwen => stage.expect_events(&[("asked", 3)]),
-        _ => {
+        Cli::Codex | Cli::Gemini | Cli::Opencode | Cli::Cline | Cli::Copilot | Cli::Pi => {
             stage.expect_events(&[("asked", 3)]);
             stage.expect_sent("Your last answer could not be used: it contains no JSON object");
             stage.expect_sent("> made.txt says hello. Approved!");

@@ -451,7 +451,7 @@ fn commands_of_a_second_terminal_find_the_project_above() {
         assert!(end.stdout.contains("iteration"), "{words:?}: {}", end.stdout);
         assert_eq!(end.stdout, sealed.run_ralph(words).stdout, "{words:?}");
     }
-    // There is a run to be told, but it is over.
+    // It finds the run, which is over.
     ralph(&["stop"]).expect_stderr("`ralph resume` resumes run");
     assert!(!ralph(&["-C", ".", "status"]).stdout.contains("iteration"));
 }

@@ -176,6 +176,7 @@ fn prompt_without_a_tag_explains_how_to_finish() {
     sealed.run_ralph(&["run", "-p", "Fix the tests."]).expect_code(0);
     assert_eq!(sealed.prompts().last().map(String::as_str), Some("Fix the tests."));
     let own = "Fix it, then answer <promise>DONE</promise>.";
+    sealed.write_script(&calls, &json!({ "guardrails": [{ "command": "true" }] }));
     sealed.run_ralph(&["run", "-p", own]).expect_code(0);
     let expect = format!("{own}\n\nThese checks run after you, and all must pass:\n- `true`");
     assert_eq!(sealed.prompts().last(), Some(&expect), "only the checks are added");

@@ -162,7 +162,7 @@ impl<'a> PromptWriter<'a> {
         let files = self.materials.list_excerpts().take(CONTEXT_FILES);
         let gathered = GatheredInputs {
             skills,
-            patch: self.materials.patch.clone(),
+            patch: self.strip_list_files(),
             files: files.map(|(path, text)| (path.to_owned(), text.to_owned())).collect(),
             size: self.order.size,
             reserved: self.reserved,

@@ -51,8 +51,8 @@ pub(super) fn detect_python(directory: &ProjectDirectory<'_>) -> Vec<ProjectChec
     let ruff = sign(&["ruff.toml", ".ruff.toml"], &["[tool.ruff"]);
     let mypy = sign(&["mypy.ini", ".mypy.ini"], &["[tool.mypy", "[mypy]"]);
     let sets = |place: Option<&str>, section: &str, keys: &[&str]| {
-        let text = place.and_then(|place| directory.read_text(place)).unwrap_or_default();
-        has_key(text, section, keys)
+        let content = place.and_then(|place| directory.read_text(place)).unwrap_or_default();
+        has_key(content, section, keys)
     };
     // A check does not change files, and does not check other files than those that are set.
     let fixes = sets(ruff, "ruff", &["fix"]);

@@ -39,8 +39,8 @@ fn find_in_file(
 fn runs_tests(text: &str, is_head: fn(line: &str, target: &str) -> bool) -> bool {
     let names_test = |line: &str| line.split_whitespace().any(|word| TARGETS[0].contains(&word));
     let mut lines = text.lines().skip_while(|line| !is_head(line, "check"));
-    let in_head = lines.next().is_some_and(names_test);
-    in_head || lines.take_while(|line| line.starts_with([' ', '\t'])).any(names_test)
+    let is_prerequisite = lines.next().is_some_and(names_test);
+    is_prerequisite || lines.take_while(|line| line.starts_with([' ', '\t'])).any(names_test)
 }
 
 /// Returns whether a line of a Makefile begins a target: `test: build`, not `test := 1`.

@@ -4,7 +4,7 @@ use ralph_model::agent_output::Reply;
 use ralph_model::attempt::{Attempt, AttemptLog, FailedAttempt, FailedOutput, GiveUpReason};
 use ralph_model::failure::Failure;
 use ralph_model::gate::{Gate, GateKind, GateResult, GateStatus, Severity};
-use ralph_model::handoff::Handoff;
+use ralph_model::handoff::{FileTouched, Handoff};
 use ralph_model::ids::{Role, TaskId};
 use ralph_model::judgement::{Feedback, Judgement, Landing, Verdict, describe_incomplete};
 use ralph_model::recipe::TaskWork;
@@ -89,11 +89,7 @@ impl AttemptContext<'_> {
     }
 
     pub(super) fn read_handoff(&self, reply: &Reply) -> Handoff {
-        let files: Vec<_> = self
-            .current
-            .observation()
-            .map(|observation| observation.files.clone())
-            .unwrap_or_default();
+        let files = self.list_changed_files();
         let token = self.current.work().and_then(|call| call.token.as_deref());
         let found = read::find_handoff(reply, token).ok();
         read::read_handoff(found, &reply.text, self.task, &files)
@@ -102,13 +98,22 @@ impl AttemptContext<'_> {
     /// Returns whether the attempt changed nothing. Without a repository that is unknown,
     /// so false.
     fn has_changed_nothing(&self) -> bool {
-        let is_work = |path: &str| match self.work.keeper {
-            ListOwner::Ralph => true,
-            ListOwner::Agent => !self.work.is_document(&self.state.project, path),
-        };
+        let is_document = |path: &str| self.work.is_document(&self.state.project, path);
         self.current.observation().is_some_and(|observation| {
-            observation.more_files == 0 && !observation.files.iter().any(|file| is_work(&file.path))
+            observation.more_files == 0
+                && observation.files.iter().all(|file| is_document(&file.path))
         })
+    }
+
+    /// Returns the files that changed, without those that ralph itself writes between two
+    /// attempts.
+    fn list_changed_files(&self) -> Vec<FileTouched> {
+        let is_ours = |file: &FileTouched| match self.work.keeper {
+            ListOwner::Ralph => self.work.is_document(&self.state.project, &file.path),
+            ListOwner::Agent => false,
+        };
+        let files = self.current.observation().into_iter().flat_map(|it| &it.files);
+        files.filter(|file| !is_ours(file)).cloned().collect()
     }
 
     /// Returns whether a fix that changed nothing answers the review instead: the next
@@ -287,7 +292,7 @@ impl AttemptContext<'_> {
             failing: cause.failing,
             tree: self.current.observed_tree().cloned(),
             summary: handoff.task_completed.summary.clone(),
-            files: self.current.observed_files(),
+            files: self.list_changed_files().into_iter().map(|file| file.path).collect(),
             escalation: log.escalation,
         };
         let next = assess_escalation(&log, &attempt, &cause.outputs, self.work.stuck);

@@ -241,7 +241,7 @@ fn a_new_task_looks_like_its_neighbor() {
         &expect![[r#"
             -    {"id": "T2", "title": "t", "description": "d", "acceptance_criteria": ["x"]}
             +    {"id": "T2", "title": "t", "description": "d", "acceptance_criteria": ["x"]},
-            +    {"id": "NEW", "title": "New", "description": "What is wanted.", "status": "pending", "order": 1, "acceptance_criteria": ["one", "two"]}
+            +    {"id": "NEW", "title": "New", "description": "What is wanted.", "status": "pending", "acceptance_criteria": ["one", "two"]}
         "#]],
     );
     check(

@@ -236,7 +236,7 @@ fn a_stuck_task_is_asked_for_the_cause_first() {
 
         ## Earlier attempts
         Attempts 1 to 3: the check `make test` failed.
-        Their changes are still in the work tree, for you to keep or to undo.
+        Look at `git status` for what is left of their changes.
 
     "#]]
     .assert_eq(part);
