@@ -249,10 +249,10 @@ impl Cli {
     /// Returns how long it needs at most from its start to its first request, on a slow machine.
     pub(crate) fn slowest_start(self) -> Duration {
         Duration::from_secs(match self {
-            Self::Claude | Self::Codex => 6,
-            Self::Copilot | Self::Pi => 8,
-            Self::Gemini | Self::Qwen | Self::Cline => 12,
-            Self::Opencode => 20,
+            Self::Claude | Self::Codex => 15,
+            Self::Copilot | Self::Pi => 20,
+            Self::Gemini | Self::Qwen | Self::Cline => 30,
+            Self::Opencode => 45,
         })
     }
 }
