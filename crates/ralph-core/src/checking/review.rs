@@ -108,10 +108,12 @@ fn find_criterion(criteria: &[String], entry: &str) -> Option<usize> {
 /// Returns a criterion without what agents change when they copy it: case, spacing, list marks,
 /// and punctuation around it.
 fn normalize_criterion(text: &str) -> String {
+    // Agents leave out marks such as backticks and quotes when they repeat a criterion.
+    let text = text.replace(['`', '"', '\'', '*'], "");
     let words: Vec<String> = text.split_whitespace().map(str::to_lowercase).collect();
     let line = words.join(" ");
     let line = line.trim_start_matches("- ").trim_start_matches("[ ] ").trim_start_matches("[x] ");
-    line.trim_matches(['"', '\'', '`', '.', ' ']).to_owned()
+    line.trim_matches(['.', ' ']).to_owned()
 }
 
 fn find_verdict(reply: &Reply, token: Option<&str>) -> Result<Value, AnswerFault> {

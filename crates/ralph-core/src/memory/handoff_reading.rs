@@ -5,7 +5,7 @@
 use std::sync::LazyLock;
 
 use ralph_model::agent_output::Reply;
-use ralph_model::handoff::{Amendment, FileTouched, Handoff, TaskCompleted};
+use ralph_model::handoff::{Amendment, BlockedReason, FileTouched, Handoff, TaskCompleted};
 use ralph_model::ids::TaskId;
 use ralph_model::text;
 use serde::de::DeserializeOwned;
@@ -100,11 +100,19 @@ fn from_value(value: &Value, task: &TaskId) -> Option<Handoff> {
         constraints_discovered: parse_list(value, "constraints_discovered"),
         blocked: value
             .get("blocked")
-            .and_then(|blocked| serde_json::from_value(blocked.clone()).ok()),
+            .and_then(|blocked| serde_json::from_value(blocked.clone()).ok())
+            .filter(is_real_blocker),
         derived: false,
         changed_nothing: false,
         outcome: None,
     })
+}
+
+/// Returns whether a blocker needs something: agents also fill in the field to say that they need
+/// nothing.
+fn is_real_blocker(blocker: &BlockedReason) -> bool {
+    let needs = blocker.needs.trim().trim_end_matches('.').to_lowercase();
+    !["", "none", "nothing", "null", "no", "n/a", "-"].contains(&needs.as_str())
 }
 
 /// Returns the readable entries of a list.
@@ -270,6 +278,17 @@ mod tests {
         assert_eq!(handoff.architectural_notes, ["n"]);
         assert_eq!(handoff.files_touched, files);
         assert_eq!(handoff.blocked.expect("it says so").needs, "a key");
+    }
+
+    #[test]
+    fn a_blocker_that_needs_nothing_is_none() {
+        for needs in ["", " ", "none", "None.", "nothing", "n/a"] {
+            let value = json!({
+                "task_completed": {"summary": "Did it."},
+                "blocked": {"needs": needs, "why": ""},
+            });
+            assert_eq!(read_handoff([value], "", &task(), &[]).blocked, None, "{needs:?}");
+        }
     }
 
     #[test]

@@ -82,6 +82,7 @@ fn a_criterion_is_recognized_by_its_text_or_number() {
         answer.to_string()
     };
     check_text(&named(json!("- [ ] it is  THERE."), json!("`It is short`")), None, Ok(()));
+    check_text(&named(json!("It `is` there"), json!("It is **short**")), None, Ok(()));
     check_text(&named(json!(2), json!("#1")), None, Ok(()));
     check_text(&named(json!("1. Is it there?"), json!("Criterion 2: short")), None, Ok(()));
     check_text(&named(json!("1"), json!("3")), None, Err("Missing:\n2. It is short"));
