@@ -177,7 +177,7 @@ fn a_fix_gets_the_review_feedback() {
         ## How to work
         1. Read the feedback of the review and the code it is about. List its points.
         2. Fix every point, and nothing else: no other task, no refactoring. Where a point is about behavior, write a test that fails without the fix.
-        3. If a point is wrong, prove it with a test or with the code, and say so in your answer. The next review reads it.
+        3. If a point is wrong, prove it with a test or with the code, and give the reasons in `summary`: the next review reads them.
         4. Never weaken, skip or delete a test or a check to make it pass. Fix the code.
         5. Run the checks until they pass, and try the result once as its user would.
         6. Review your work before you finish: read every line of your diff, and go through the feedback and the acceptance criteria one by one. Fix what you find and run the checks again. A reviewer with a fresh context reads it next.
