@@ -196,8 +196,8 @@ pub(crate) fn find_reply_answer(
 ) -> Result<Value, AnswerFault> {
     match (&reply.structured, token) {
         (Some(value), _) => Ok(value.clone()),
-        (None, Some(token)) => find_answer(&reply.text, &schema.with_token(token)),
-        (None, None) => find_answer(&reply.text, schema),
+        // Without a copy of the schema: a journal is folded often.
+        (None, token) => find_answer_with(&reply.text, schema, token),
     }
 }
 
@@ -207,7 +207,11 @@ pub(crate) fn find_reply_answer(
 /// Where the schema has no token, the last object that has one of its properties counts, but any
 /// doubt makes the answer unusable: an unreadable object, or objects with different decisions.
 pub fn find_answer(text: &str, schema: &Value) -> Result<Value, AnswerFault> {
-    let token = find_token(schema);
+    find_answer_with(text, schema, find_token(schema))
+}
+
+/// Finds the structured answer that repeats a token.
+fn find_answer_with(text: &str, schema: &Value, token: Option<&str>) -> Result<Value, AnswerFault> {
     let AnswerScan { objects, fault } = scan_objects(text, schema, token);
     let Some(token) = token else {
         return fault.map_or_else(|| select_last(&objects, schema), Err);
@@ -287,8 +291,11 @@ struct AnswerScan {
 /// agent's own object can hide it, and that object may have mistakes that many models make.
 fn scan_objects(text: &str, schema: &Value, token: Option<&str>) -> AnswerScan {
     let properties = schema.get("properties").and_then(Value::as_object);
+    let is_known = |key: &str| {
+        properties.is_none_or(|all| all.contains_key(key)) || (token.is_some() && key == TOKEN)
+    };
     let has_property = |object: &Map<String, Value>| match properties {
-        Some(properties) => object.keys().any(|key| properties.contains_key(key)),
+        Some(_) => object.keys().any(|key| is_known(key)),
         // `{}` in a sentence is code, not an answer.
         None => !object.is_empty(),
     };
@@ -299,8 +306,7 @@ fn scan_objects(text: &str, schema: &Value, token: Option<&str>) -> AnswerScan {
         let Some(offset) = text[at..].find('{') else { break };
         at += offset;
         let first_key = read_first_key(&text[at..]);
-        let is_wanted =
-            first_key.is_some_and(|key| properties.is_none_or(|all| all.contains_key(key)));
+        let is_wanted = first_key.is_some_and(is_known);
         let mut read = read_object(&text[at..]);
         if is_wanted && matches!(read, ObjectMatch::Nothing) && repairs < MOST_REPAIRS {
             repairs += 1;
