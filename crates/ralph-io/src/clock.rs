@@ -23,7 +23,7 @@ pub fn now() -> Timestamp {
 /// database would take more than a millisecond of every start.
 pub fn find_local_zone() -> TimeZone {
     static ZONE: LazyLock<TimeZone> = LazyLock::new(|| {
-        let is_named = std::env::var_os("TZ").is_some_and(|name| !name.is_empty());
+        let is_named = std::env::var_os("TZ").is_some();
         let file = if is_named { None } else { std::fs::read("/etc/localtime").ok() };
         let zone = file.and_then(|data| TimeZone::tzif("local", &data).ok());
         zone.unwrap_or_else(TimeZone::system)

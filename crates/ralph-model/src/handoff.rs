@@ -145,13 +145,16 @@ const MAX_LEFT: usize = 10;
 const LEFT_CHARS: usize = 400;
 
 impl LeftOpen {
-    /// Adds what a handoff leaves open, and removes the bugs that it resolved.
+    /// Adds what a handoff leaves open, and removes what it finished or resolved.
     pub fn add_handoff(&mut self, handoff: &Handoff) {
         let line = |text: &str| text::join_to_line(text, LEFT_CHARS);
         let (resolved, open): (Vec<_>, Vec<_>) =
             handoff.bugs_encountered.iter().partition(|bug| bug.resolved);
         let resolved: Vec<String> = resolved.iter().map(|bug| line(&bug.description)).collect();
         self.bugs.retain(|bug| !resolved.contains(bug));
+        if handoff.task_completed.fully_complete {
+            self.unfinished.clear();
+        }
         let unfinished = handoff.unfinished_business.iter();
         let unfinished = unfinished
             .map(|it| line(&format!("{} ({}): {}", it.item, it.priority.name(), it.reason)));

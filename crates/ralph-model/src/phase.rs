@@ -281,7 +281,8 @@ impl Iteration {
             | Role::Message => false,
         };
         let verdict = self.judgement().map(|judgement| &judgement.verdict);
-        is_attempt && matches!(verdict, Some(Verdict::NotHandedIn { .. }))
+        is_attempt
+            && matches!(verdict, Some(Verdict::NotHandedIn { .. } | Verdict::Incomplete { .. }))
     }
 
     /// Returns whether the work is committed.

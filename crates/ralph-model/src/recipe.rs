@@ -281,9 +281,11 @@ impl Recipe {
         Self::list_commands(self.gates.iter())
     }
 
-    /// Returns the commands of the gates that must pass.
+    /// Returns the commands of the gates that must pass whatever was changed.
     pub fn hard_gate_commands(&self) -> Vec<String> {
-        Self::list_commands(self.gates.iter().filter(|gate| gate.severity == Severity::Hard))
+        let is_hard = |gate: &&Gate| self.strategy.find_severity(gate) == Some(Severity::Hard);
+        let is_always_run = |gate: &&Gate| gate.roles.is_empty() && gate.paths.is_empty();
+        Self::list_commands(self.gates.iter().filter(is_hard).filter(is_always_run))
     }
 
     fn list_commands<'a>(gates: impl Iterator<Item = &'a Gate>) -> Vec<String> {

@@ -210,6 +210,16 @@ impl Task {
         texts.chain(&self.acceptance_criteria).any(|text| text.contains(path))
     }
 
+    /// Returns the notes with one more, after those of the planner.
+    pub fn with_note(&self, note: &str) -> String {
+        let (notes, note) = (self.notes.trim_end(), note.trim());
+        match notes {
+            "" => note.to_owned(),
+            notes if notes.contains(note) => notes.to_owned(),
+            notes => format!("{notes}\n{note}"),
+        }
+    }
+
     /// Returns a pending task with nothing but its id and title.
     pub fn new(id: impl Into<String>, title: impl Into<String>) -> Self {
         Self {

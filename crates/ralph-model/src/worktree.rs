@@ -124,6 +124,13 @@ pub const UNCOMMITTED_FILES: usize = 20;
 #[serde(transparent)]
 pub struct TreeId(pub String);
 
+impl TreeId {
+    /// Returns the first ten digits, enough among all objects of a repository.
+    pub fn short_id(&self) -> &str {
+        self.0.get(..10).unwrap_or(&self.0)
+    }
+}
+
 /// The id of a commit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]

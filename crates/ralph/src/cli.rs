@@ -494,7 +494,7 @@ pub(crate) struct ReportArgs {
     #[arg(long)]
     pub(crate) json: bool,
     /// Write a page with charts and diffs that needs nothing but a browser; - is stdout
-    /// [default: ralph-report-RUN.html].
+    /// [default: .ralph/report-RUN.html].
     #[arg(
         long,
         value_name = "FILE",
@@ -509,7 +509,7 @@ pub(crate) struct ReportArgs {
 }
 
 /// The file of a report's page; `RUN` is the id of the run.
-pub(crate) const DEFAULT_PAGE: &str = "ralph-report-RUN.html";
+pub(crate) const DEFAULT_PAGE: &str = ".ralph/report-RUN.html";
 
 /// Options of `archive`.
 #[derive(Debug, Args)]

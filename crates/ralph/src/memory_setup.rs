@@ -37,8 +37,11 @@ const WITH_DOCUMENTATION: &str = "mcp-documentation.json";
 /// The program that starts the server for documentation.
 const STARTER: &str = "npx";
 
-/// How many runs are searched for one that left a memory.
-const MAX_SEARCHED_RUNS: usize = 10;
+/// How many runs are searched for those on the same list.
+const MAX_SEARCHED_RUNS: usize = 100;
+
+/// How many runs on the same list are read whole, until one left a memory.
+const MAX_READ_RUNS: usize = 10;
 
 /// A file that names MCP servers, to be written into the run directory.
 pub(crate) struct ServerFile {
@@ -119,15 +122,24 @@ pub(crate) fn write_server_files(files: &[ServerFile]) -> Result<(), CliError> {
 pub(crate) fn with_earlier_runs(layout: &ProjectLayout, mut recipe: Recipe) -> Recipe {
     let Work::Tasks(work) = &mut recipe.work else { return recipe };
     let file = work.file.clone();
-    let mut earlier = runs::list_runs(layout.state())
-        .into_iter()
+    let mut earlier = runs::list_newest_first(layout.state())
         .take(MAX_SEARCHED_RUNS)
-        .filter_map(|known| journal::fold_journal(&layout.run_dir(&known.id).journal_path()).ok())
-        .filter(|state| state.recipe.task_work().is_some_and(|work| work.file == file));
+        .map(|known| layout.run_dir(&known.id).journal_path())
+        .filter(|path| journal::read_recipe(path).is_some_and(|it| is_on_list(&it, &file)))
+        .take(MAX_READ_RUNS)
+        .filter_map(|path| journal::fold_journal(&path).ok());
     let Some(last) = earlier.next() else { return recipe };
-    if let Some(tasks) = &last.tasks {
-        work.earlier = list_open_attempts(tasks);
-        work.added = tasks.added.iter().cloned().collect();
+    match (&last.tasks, last.recipe.task_work()) {
+        (Some(tasks), _) => {
+            work.earlier = list_open_attempts(tasks);
+            work.added = tasks.added.iter().cloned().collect();
+        }
+        // It ended before it read the list.
+        (None, Some(before)) => {
+            work.earlier.clone_from(&before.earlier);
+            work.added.clone_from(&before.added);
+        }
+        (None, None) => {}
     }
     if let Some(policy) = &mut recipe.memory {
         let find_memory = |state: RunState| {
@@ -136,6 +148,10 @@ pub(crate) fn with_earlier_runs(layout: &ProjectLayout, mut recipe: Recipe) -> R
         policy.known = iter::once(last).chain(earlier).find_map(find_memory).map(Box::new);
     }
     recipe
+}
+
+fn is_on_list(recipe: &Recipe, file: &Path) -> bool {
+    recipe.task_work().is_some_and(|work| work.file == *file)
 }
 
 /// Returns the attempts that the next run takes over. Whether changes that stayed in the work

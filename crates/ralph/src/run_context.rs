@@ -331,7 +331,7 @@ impl RunContext {
             return Ok(Vec::new());
         }
         let paths = repository.list_all_dirty().map_err(CliError::from_git_error)?;
-        let names = paths.iter().map(|dirty| dirty.path.display().to_string());
+        let names = paths.iter().map(|dirty| repository.name_from_project(&dirty.path));
         Ok(names.take(UNCOMMITTED_FILES).collect())
     }
 

@@ -106,8 +106,8 @@ fn cut_feedback(feedback: &Feedback, size: PromptSize) -> String {
     }
 }
 
-/// Returns the user's text followed by the checks, the protected paths and how to finish, unless
-/// the text already names a completion tag. A template says all of this itself.
+/// Returns the user's text followed by the checks, the protected paths and, unless the text already
+/// names a completion tag, how to finish. A template says all of this itself.
 pub fn with_finish_note(recipe: &Recipe, text: String) -> String {
     match &recipe.work {
         Work::Prompt(PromptSource::Text(_) | PromptSource::File(_)) => {}

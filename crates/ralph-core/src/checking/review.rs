@@ -70,10 +70,10 @@ pub(crate) fn check_answer(reply: &Reply, demands: VerdictDemands<'_>) -> Result
     if answer.verdict == ReviewVerdict::ChangesRequested {
         return Ok(());
     }
-    let shown: Vec<usize> = (answer.criteria.iter())
-        .filter(|check| !check.evidence.trim().is_empty())
-        .filter_map(|check| find_criterion(demands.criteria, &check.criterion))
-        .collect();
+    let mut shown: Vec<usize> = Vec::new();
+    for check in answer.criteria.iter().filter(|check| !check.evidence.trim().is_empty()) {
+        shown.extend(find_criterion(demands.criteria, &shown, &check.criterion));
+    }
     let missing: Vec<String> = (demands.criteria.iter().enumerate())
         .filter(|(at, _)| !shown.contains(at))
         .map(|(at, criterion)| format!("\n{}. {}", at + 1, criterion.trim()))
@@ -87,10 +87,17 @@ pub(crate) fn check_answer(reply: &Reply, demands: VerdictDemands<'_>) -> Result
     ))
 }
 
-/// Returns which criterion an entry is about: by its text, otherwise by its number.
-fn find_criterion(criteria: &[String], entry: &str) -> Option<usize> {
+/// Returns which criterion an entry is about: by its exact text, by its text without marks and case
+/// (of several such, one that is not shown yet), otherwise by its number.
+fn find_criterion(criteria: &[String], shown: &[usize], entry: &str) -> Option<usize> {
     let name = normalize_criterion(entry);
-    let by_text = criteria.iter().position(|criterion| normalize_criterion(criterion) == name);
+    let is_alike = |at: &usize| normalize_criterion(&criteria[*at]) == name;
+    let exact = criteria.iter().position(|criterion| criterion.trim() == entry.trim());
+    let exact = exact.filter(|at| !shown.contains(at));
+    let by_text = exact.or_else(|| {
+        let mut alike = (0..criteria.len()).filter(is_alike);
+        alike.find(|at| !shown.contains(at))
+    });
     by_text.or_else(|| {
         let digits: String = name
             .trim_start_matches("criterion")

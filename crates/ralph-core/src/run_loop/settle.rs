@@ -81,9 +81,10 @@ pub fn settle_iteration(recipe: &Recipe, tasks: &TaskState, current: &Iteration)
     let counted = list.find_task(task).map_or(0, |task| task.attempts);
     let attempts = counted.max(log_failed + 1);
     let changes = match &attempt {
-        Some(FailedAttempt { gives_up: Some(why), .. }) => {
-            build_give_up_changes(current, task, why, attempts)
-        }
+        Some(FailedAttempt { gives_up: Some(why), .. }) => list
+            .find_task(task)
+            .map(|task| build_give_up_changes(current, task, why, attempts))
+            .unwrap_or_default(),
         // A refused commit drops all changes of the list but the number of attempts.
         Some(FailedAttempt { gives_up: None, .. }) if refusal.is_some() => {
             build_attempt_change(recipe, tasks, task).into_iter().collect()
@@ -143,15 +144,17 @@ fn build_refused_attempt(
 
 fn build_give_up_changes(
     current: &Iteration,
-    task: &TaskId,
+    task: &Task,
     why: &GiveUpReason,
     attempts: u32,
 ) -> Vec<TaskChange> {
     let place = describe_branch(current.failure_branch());
+    let notes = task.with_note(&format!("{}{place}", why.to_note()));
+    let id = || task.id.clone();
     vec![
-        TaskChange::SetStatus { task: task.clone(), status: TaskStatus::Failed },
-        TaskChange::SetAttempts { task: task.clone(), attempts },
-        TaskChange::SetNotes { task: task.clone(), notes: format!("{}{place}", why.to_note()) },
+        TaskChange::SetStatus { task: id(), status: TaskStatus::Failed },
+        TaskChange::SetAttempts { task: id(), attempts },
+        TaskChange::SetNotes { task: id(), notes },
     ]
 }
 
@@ -163,7 +166,7 @@ pub(crate) fn build_skip_changes(
 ) -> Vec<TaskChange> {
     let id = || task.id.clone();
     let by = by.map(|by| format!(" by {by}")).unwrap_or_default();
-    let notes = format!("skipped{by}{}", describe_branch(branch));
+    let notes = task.with_note(&format!("skipped{by}{}", describe_branch(branch)));
     let mut changes = vec![
         TaskChange::SetStatus { task: id(), status: TaskStatus::Skipped },
         TaskChange::SetNotes { task: id(), notes },

@@ -17,9 +17,6 @@ use crate::bounded_read;
 /// Enough for a name or an id; an agent may have replaced the file by anything.
 const LARGEST_REF: u64 = 4096;
 
-/// Bytes of commit subjects that are read; longer ones are cut in prompts anyway.
-const LONGEST_SUBJECTS: usize = 16 * 1024;
-
 /// The state of HEAD.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct HeadState {
@@ -86,11 +83,9 @@ impl GitRepository {
 
     /// Returns the subjects of the last commits, newest first; none if git cannot read them.
     pub fn list_last_subjects(&self, count: usize) -> Vec<String> {
-        let count = format!("-{count}");
-        let args = ["log", &count, "--no-show-signature", "--format=%s"];
-        let call = self.build_plumbing(&args).with_output_limit(LONGEST_SUBJECTS);
-        let output = self.commands.run_for_output(call).unwrap_or_default();
-        String::from_utf8_lossy(&output).lines().map(str::to_owned).collect()
+        let commits =
+            self.list_last_commits(u32::try_from(count).unwrap_or(u32::MAX)).unwrap_or_default();
+        commits.into_iter().map(|commit| commit.subject).collect()
     }
 
     /// Returns what HEAD and the index are before a command that may show that they agree.

@@ -1,4 +1,4 @@
-//! The journal on disk: one event per line, synced before ralph acts on it.
+//! The journal on disk: one event per line. What cannot be repeated is synced before ralph acts on it.
 //!
 //! Reading holds one line at a time, so the memory use does not depend on the length. Not here:
 //! what the events mean, which the core's fold decides.
@@ -9,7 +9,8 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use ralph_core::run_loop::fold::{FoldError, apply_event, start_state};
-use ralph_model::event::{JOURNAL_VERSION, Recorded};
+use ralph_model::event::{Event, JOURNAL_VERSION, Recorded};
+use ralph_model::recipe::Recipe;
 use ralph_model::run::RunState;
 use serde::Deserialize;
 
@@ -24,7 +25,7 @@ const LONGEST_LINE: u64 = 64 * 1024 * 1024;
 pub struct Journal {
     file: File,
     path: PathBuf,
-    /// The length of the complete and synced lines.
+    /// The length of the complete lines.
     length: u64,
 }
 
@@ -94,14 +95,16 @@ impl Journal {
         Ok(Self { file, path: path.to_owned(), length: reading.intact_bytes })
     }
 
-    /// Appends an event and syncs it. After a failure the journal ends with the previous event.
+    /// Appends an event. After a failure the journal ends with the previous event.
     pub fn append(&mut self, recorded: &Recorded) -> Result<(), JournalError> {
         let written = serde_json::to_vec(recorded).map_err(io::Error::from).and_then(|mut line| {
             line.push(b'\n');
             // Usually one write for the whole line; on a full disk a part of it may be written,
             // which is removed below.
             self.file.write_all(&line)?;
-            self.file.sync_data()?;
+            if must_be_synced(&recorded.event) {
+                self.file.sync_data()?;
+            }
             Ok(line.len() as u64)
         });
         match written {
@@ -118,6 +121,24 @@ impl Journal {
     }
 }
 
+/// Tells whether an event must survive a power cut before ralph goes on. The others are written
+/// at once too, so that they survive the end of the process, and reach the disk with the next one
+/// that must: without them a resumed run repeats a step that has no effect outside the run.
+const fn must_be_synced(event: &Event) -> bool {
+    !matches!(
+        event,
+        Event::RunStarted { .. }
+            | Event::Warned { .. }
+            | Event::BaselineStarted { .. }
+            | Event::BaselineChecked { .. }
+            | Event::IterationStarted { .. }
+            | Event::Checkpointed { .. }
+            | Event::GateChecked { .. }
+            | Event::Rechecked { .. }
+            | Event::IterationEnded { .. }
+    )
+}
+
 /// Returns the state that follows from a journal's events.
 pub fn fold_journal(path: &Path) -> Result<RunState, JournalError> {
     let misfit = |source| JournalError::Inconsistent { path: path.to_owned(), source };
@@ -128,6 +149,14 @@ pub fn fold_journal(path: &Path) -> Result<RunState, JournalError> {
         apply_event(&mut state, &recorded?).map_err(misfit)?;
     }
     Ok(state)
+}
+
+/// Returns the recipe that a run began with, if its journal can be read. Reads one event.
+pub fn read_recipe(path: &Path) -> Option<Recipe> {
+    match open_for_reading(path).ok()?.next()?.ok()?.event {
+        Event::RunStarted { recipe, .. } => Some(*recipe),
+        _ => None,
+    }
 }
 
 /// Opens a journal for reading, even if it is being written or from a later version.

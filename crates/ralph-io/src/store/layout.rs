@@ -16,7 +16,7 @@ use crate::atomic_file;
 
 /// What ralph writes into `.ralph/` while it runs, as patterns of a `.gitignore` there. These files
 /// are never committed and never make a tree dirty; everything else belongs to the project.
-pub const RUNTIME_FILES: [&str; 12] = [
+pub const RUNTIME_FILES: [&str; 13] = [
     "/.gitignore",
     "/.*.tmp",
     "/*.bak",
@@ -26,6 +26,7 @@ pub const RUNTIME_FILES: [&str; 12] = [
     "/handoffs/",
     "/logs/",
     "/memory.jsonl*",
+    "/report-*.html",
     "/settings.local.json",
     "/state.json",
     "/state.md",

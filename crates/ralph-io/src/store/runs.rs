@@ -44,7 +44,7 @@ pub fn find_last_run(state: &Path) -> Option<RunSummary> {
 
 /// Summarizes runs one second after the other, newest first. Ids have a resolution of a second;
 /// the runs of one second are ordered by their first event.
-fn list_newest_first(state: &Path) -> impl Iterator<Item = RunSummary> {
+pub fn list_newest_first(state: &Path) -> impl Iterator<Item = RunSummary> {
     let mut ids: BTreeMap<Option<String>, Vec<(RunId, PathBuf)>> = BTreeMap::new();
     for entry in fs::read_dir(state.join("runs")).into_iter().flatten().flatten() {
         if let Ok(id) = entry.file_name().into_string() {

@@ -4,7 +4,7 @@
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use ralph_core::reporting::report::{Report, Summary};
 use ralph_io::atomic_file;
@@ -26,22 +26,26 @@ pub(crate) fn main(common: &CommonArgs, args: &ReportArgs) -> Result<ExitStatus,
     let layout = project.find_layout(&loaded)?;
     let run = log::choose_run(layout.state(), args.run.as_deref())?;
     let (report, summary) = read_report(&layout.run_dir(&run).journal_path())?;
-    if let Some(path) = &args.html {
-        let path = if path == Path::new(DEFAULT_PAGE) {
-            PathBuf::from(DEFAULT_PAGE.replace("RUN", &run.0))
+    if let Some(file) = &args.html {
+        let place = if file == Path::new(DEFAULT_PAGE) {
+            project.directory.join(DEFAULT_PAGE.replace("RUN", &run.0))
         } else {
-            path.clone()
+            // As seen from where the command was called, which may be below the project.
+            Project::open(common)?.directory.join(file)
         };
         let mut diffs = AttemptDiffs::for_run(&project, &report);
         let activity = pages::find_activity(layout.state(), &run, &report);
         let page =
             pages::build_document(&report, &summary, &project.directory, activity, &mut diffs);
-        write_page(common, &project, &path, &page)?;
-        if args.open {
-            let page = project.directory.join(&path);
-            if let Some(opened) = browser::open_page(&project, &page.to_string_lossy()) {
-                opened.release();
-            }
+        if file == Path::new("-") {
+            screen::print_data(&page);
+            return Ok(ExitStatus::Complete);
+        }
+        write_page(common, &place, &page)?;
+        if args.open
+            && let Some(opened) = browser::open_page(&project, &place.to_string_lossy())
+        {
+            opened.release();
         }
     } else if args.json {
         let text = serde_json::to_string_pretty(&summary).map_err(CliError::from_input_error)?;
@@ -52,27 +56,14 @@ pub(crate) fn main(common: &CommonArgs, args: &ReportArgs) -> Result<ExitStatus,
     Ok(ExitStatus::Complete)
 }
 
-/// Writes a page that everyone with access to the project may read, or prints it.
-fn write_page(
-    common: &CommonArgs,
-    project: &Project,
-    path: &Path,
-    page: &str,
-) -> Result<(), CliError> {
-    if path == Path::new("-") {
-        screen::print_data(page);
-        return Ok(());
-    }
-    let place = project.directory.join(path);
-    atomic_file::replace_with(&place, page.as_bytes(), Permissions::from_mode(0o644)).map_err(
-        |error| CliError::for_input(format!("cannot write `{}`: {error}", path.display())),
+/// Writes a page that everyone with access to the project may read.
+fn write_page(common: &CommonArgs, place: &Path, page: &str) -> Result<(), CliError> {
+    atomic_file::replace_with(place, page.as_bytes(), Permissions::from_mode(0o644)).map_err(
+        |error| CliError::for_input(format!("cannot write `{}`: {error}", place.display())),
     )?;
     if !common.quiet {
-        screen::print_line(&format!(
-            "{} is written ({} KB).",
-            path.display(),
-            page.len().div_ceil(1024)
-        ));
+        let kilobytes = page.len().div_ceil(1024);
+        screen::print_line(&format!("{} is written ({kilobytes} KB).", place.display()));
     }
     Ok(())
 }

@@ -14,7 +14,8 @@ use serde_json::json;
 
 use super::demands::{find_gate_agent, find_login};
 use crate::settings::problem::{Position, SettingOrigin};
-use crate::settings::{Loosening, LooseningCause, Settings};
+
+use crate::settings::{Loosening, LooseningCause, Settings, find_work_tree_top};
 
 /// A configuration file of an agent is some kilobytes.
 const LARGEST_FILE: u64 = 1 << 20;
@@ -37,9 +38,14 @@ pub(crate) fn find_code_for_any_agent(directory: &Path) -> Vec<Loosening> {
 
 fn find_code_for(kinds: impl IntoIterator<Item = AgentKind>, directory: &Path) -> Vec<Loosening> {
     let mut demands = Vec::new();
+    // Some agents also read the files of the directories above, up to the top of the work tree.
+    let top = find_work_tree_top(directory);
+    let places: Vec<&Path> =
+        directory.ancestors().take_while(|place| place.starts_with(top)).collect();
     for kind in kinds {
-        for file in find_adapter(kind).project_code {
-            let path = directory.join(file.file);
+        let code = find_adapter(kind).project_code.iter();
+        for (file, place) in code.flat_map(|file| places.iter().map(move |place| (file, place))) {
+            let path = place.join(file.file);
             let Ok(content) = bounded_read::read_beginning(&path, LARGEST_FILE) else { continue };
             let read = import_config(file, &content);
             let name = kind.name();

@@ -377,7 +377,7 @@ fn the_page_of_a_report_has_a_default_name_and_is_opened() {
     let run = run.file_name().expect("a name").to_string_lossy();
     sealed.write_program("xdg-open", "#!/bin/sh\necho \"$1\" > ../opened\n");
     sealed.run_ralph(&["report", "--html", "--open"]).expect_code(0);
-    let page = format!("ralph-report-{run}.html");
+    let page = format!(".ralph/report-{run}.html");
     assert!(sealed.read_file(&page).contains("<html"), "no page");
     sealed.wait_for("../opened");
     assert!(sealed.read_file("../opened").trim_end().ends_with(&page));

@@ -430,8 +430,6 @@ fn of_two_lists_the_used_one_is_reported() {
     sealed.run_ralph(&["build"]).expect_code(2).expect_stderr("`plan.json` is there too");
 }
 
-/// In a directory below a project its gates would not apply: a command reports where the project
-/// is.
 #[test]
 fn commands_of_a_second_terminal_find_the_project_above() {
     let sealed = repository();
@@ -456,6 +454,8 @@ fn commands_of_a_second_terminal_find_the_project_above() {
     assert!(!ralph(&["-C", ".", "status"]).stdout.contains("iteration"));
 }
 
+/// In a directory below a project its gates would not apply: a command reports where the project
+/// is.
 #[test]
 fn subdirectory_of_a_project_is_not_a_project() {
     let sealed = repository();

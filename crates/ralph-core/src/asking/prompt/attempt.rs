@@ -4,6 +4,7 @@
 //! inputs that are not part of the state, and the text of the sections.
 
 use ralph_model::attempt::AttemptLog;
+use ralph_model::gate::GateResult;
 use ralph_model::handoff::Handoff;
 use ralph_model::run::{PromptSize, RunState};
 use ralph_model::stuck::Escalation;
@@ -93,14 +94,14 @@ pub fn render_attempt_prompt(
     })
 }
 
-/// Returns the hard gates that failed before the run began, with their failing tests. Work that
-/// passed since has fixed them.
+/// Returns the hard gates that failed before the run began and have not passed since, with their
+/// failing tests.
 fn list_broken_gates(state: &RunState) -> Vec<(String, Vec<String>)> {
-    if state.totals.passed > 0 {
-        return Vec::new();
-    }
     let results = state.baseline.iter().flat_map(|baseline| &baseline.results);
-    let failed = results.filter(|result| result.is_hard_failure());
+    let is_broken = |result: &&GateResult| {
+        result.is_hard_failure() && !state.passed_trees.contains_key(&result.gate)
+    };
+    let failed = results.filter(is_broken);
     failed.map(|result| (result.gate.clone(), result.failing.clone())).collect()
 }
 

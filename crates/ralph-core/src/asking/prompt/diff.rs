@@ -6,6 +6,8 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
+use ralph_model::text::TRUNCATED;
+
 use crate::tasks::attempt::build_fence;
 
 /// How many characters of a patch are read, to select from them.
@@ -86,9 +88,8 @@ struct FilePatch<'a> {
 
 impl FilePatch<'_> {
     fn changed_lines(&self) -> impl Iterator<Item = &str> {
-        let is_header = |line: &&str| line.starts_with("+++ ") || line.starts_with("--- ");
-        let is_changed = |line: &&str| line.starts_with(['+', '-']);
-        self.text.lines().filter(is_changed).filter(move |line| !is_header(line))
+        let hunks = self.text.lines().skip_while(|line| !line.starts_with("@@"));
+        hunks.filter(|line| line.starts_with(['+', '-']))
     }
 
     fn is_generated(&self) -> bool {
@@ -184,7 +185,7 @@ pub fn summarize_change(patch: &str) -> String {
         more => format!(" ({more} not listed)"),
     };
     let _ = write!(text, "{} file{plural}{more}, +{added} -{removed}", files.len());
-    if patch.chars().nth(READ_PATCH - 1).is_some() {
+    if patch.ends_with(TRUNCATED) {
         text.push_str("; the change is longer than what was read for this list");
     }
     text

@@ -156,7 +156,9 @@ fn collect_values(frame: &RunFrame<'_>) -> BTreeMap<String, String> {
     ] {
         values.insert(name.to_owned(), value.to_owned());
     }
-    if let (Role::Build, Some(committing)) = (frame.role, values.get_mut("COMMITTING")) {
+    if let (Role::Build, IterationNumber(1), Some(committing)) =
+        (frame.role, frame.iteration, values.get_mut("COMMITTING"))
+    {
         committing.push_str(&describe_uncommitted(frame.uncommitted));
     }
     match frame.signal {

@@ -90,6 +90,18 @@ fn a_criterion_is_recognized_by_its_text_or_number() {
 }
 
 #[test]
+fn criteria_that_differ_only_in_case_or_marks_are_told_apart() {
+    let criteria = ["`-v` prints more".to_owned(), "`-V` prints more".to_owned()];
+    let demands = || VerdictDemands { criteria: &criteria, token: None };
+    let answer = |named: [&str; 2]| {
+        let entries = named.map(|it| json!({"criterion": it, "met": true, "evidence": "a:1"}));
+        reply(&json!({"verdict": "approved", "feedback": "", "criteria": entries}).to_string())
+    };
+    assert_eq!(check_answer(&answer(["`-V` prints more", "`-v` prints more"]), demands()), Ok(()));
+    assert_eq!(check_answer(&answer(["-v prints more", "-V prints more"]), demands()), Ok(()));
+}
+
+#[test]
 fn only_an_approval_with_the_token_counts() {
     let quoted = approval(2);
     check_text(&format!("All is well.\n```\n{quoted}\n```"), Some("k7"), Err("`token`"));

@@ -412,7 +412,10 @@ impl Report {
 pub fn find_questions(board: &TaskState) -> Vec<UserQuestion> {
     let question = |task: &Task| {
         let given_up = board.given_up.get(&task.id);
-        let noted = || task.notes.strip_prefix(BLOCKED_PREFIX).map(str::to_owned);
+        let noted = || {
+            let mut lines = task.notes.lines().rev();
+            lines.find_map(|line| line.strip_prefix(BLOCKED_PREFIX)).map(str::to_owned)
+        };
         let needs = given_up.map_or_else(noted, AbandonedTask::question)?;
         Some(UserQuestion { task: task.id.clone(), title: task.title.clone(), needs })
     };

@@ -5,7 +5,7 @@
 use ralph_model::event::Event;
 use ralph_model::handoff::{FileAction, FileTouched};
 use ralph_model::refusal::{Refusal, RefusalKind};
-use ralph_model::worktree::{Checkpoint, Observation, describe_git_tampering};
+use ralph_model::worktree::{Checkpoint, Observation, TreeId, describe_git_tampering};
 
 use super::checking::describe_kept_ref;
 use super::{Engine, EngineError, StepError, ViewKind};
@@ -86,16 +86,17 @@ fn list_restoring_commands(
     seen: &Observation,
     base: Option<&Checkpoint>,
 ) -> String {
-    let head = match base {
-        Some(Checkpoint::Git { head: Some(head), .. }) => Some(head.short_id()),
-        Some(Checkpoint::Git { head: None, .. } | Checkpoint::None) | None => None,
+    // The tree, not the commit: it also has what the user had not committed.
+    let tree = match base {
+        Some(Checkpoint::Git { tree, .. }) => tree.as_ref().map(TreeId::short_id),
+        Some(Checkpoint::None) | None => None,
     };
     let mut text = String::new();
     for path in paths {
         let is_new = |file: &FileTouched| file.path == *path && file.action == FileAction::Created;
-        let how = match head {
+        let how = match tree {
             Some(_) if seen.files.iter().any(is_new) => " (delete it)".to_owned(),
-            Some(head) => format!(" (`git checkout {head} -- {path}`)"),
+            Some(tree) => format!(" (`git checkout {tree} -- '{path}'`)"),
             None => String::new(),
         };
         text.push_str(&format!("\n- {path}{how}"));

@@ -56,7 +56,8 @@ pub(crate) fn apply_reply(
         }
         (FailureRule::RetrySmaller, PromptSize::Full) => call.size = PromptSize::Smallest,
         (FailureRule::RetrySmaller, PromptSize::Smallest) | (FailureRule::FailedAttempt, _) => {
-            call.end = Some(AgentCallEnd::FailedAttempt(failure.clone()));
+            let failed = AgentCallEnd::FailedAttempt(failure.clone());
+            call.end = Some(use_first_answer(call, reply, failure, &form).unwrap_or(failed));
         }
         (FailureRule::RetryWithoutSchema, _) if !call.is_schema_refused => {
             call.is_schema_refused = true;
@@ -81,9 +82,31 @@ pub(crate) fn apply_reply(
     }
 }
 
+/// Returns the end of a call whose follow-up failed, where the first answer is enough: a crash or a
+/// time limit of a question about its form does not undo the work.
+fn use_first_answer(
+    call: &AgentCallState,
+    reply: &Reply,
+    failure: &Failure,
+    form: &AnswerForm,
+) -> Option<AgentCallEnd> {
+    let wrong = call.wrong.as_ref().filter(|wrong| !wrong.texts.is_empty())?;
+    match form {
+        AnswerForm::Wrong {
+            finally: finally @ (WrongFormResult::Replaced | WrongFormResult::Derived),
+            ..
+        } => Some(build_end(*finally, wrong, reply, failure.clone())),
+        AnswerForm::Wrong { finally: WrongFormResult::Failed, .. } | AnswerForm::Right => None,
+    }
+}
+
 /// Ends a call that failed as often as it may. An agent that says nothing, or nothing that can be
 /// read, has answered in the wrong form; other failures end the run.
 fn end_failed_call(call: &mut AgentCallState, reply: &Reply, failure: &Failure, form: &AnswerForm) {
+    if let Some(end) = use_first_answer(call, reply, failure, form) {
+        call.end = Some(end);
+        return;
+    }
     let hopeless = AgentCallEnd::Hopeless(failure.clone());
     let is_answer = matches!(failure.class, FailureClass::Empty | FailureClass::Malformed);
     let finally = match form {

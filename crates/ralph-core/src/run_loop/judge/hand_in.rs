@@ -182,16 +182,6 @@ pub(super) fn build_surplus_feedback(
     )))
 }
 
-/// Returns the notes of a task with another one, and keeps those of its planner.
-pub(super) fn append_note(notes: &str, note: &str) -> String {
-    let (notes, note) = (notes.trim_end(), note.trim());
-    match notes {
-        "" => note.to_owned(),
-        notes if notes.contains(note) => notes.to_owned(),
-        notes => format!("{notes}\n{note}"),
-    }
-}
-
 /// Adds a default note to a task that has none: every passed task says what was done.
 pub(super) fn add_default_note(
     attempt: &AttemptContext<'_>,

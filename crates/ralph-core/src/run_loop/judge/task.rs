@@ -203,7 +203,7 @@ impl AttemptContext<'_> {
         }];
         let summary = &handoff.task_completed.summary;
         if !summary.trim().is_empty() {
-            let notes = hand_in::append_note(&task.notes, summary);
+            let notes = task.with_note(summary);
             changes.push(TaskChange::SetNotes { task: id(), notes });
         }
         let mut changes = hand_in::add_default_note(self, changes, "");

@@ -330,6 +330,16 @@ fn handoff_in_prose_is_requested_once_and_then_derived() {
 }
 
 #[test]
+fn a_follow_up_that_fails_does_not_undo_the_work() {
+    let works = "[ $again ] && exit 3; echo work > a.txt; echo 'Wrote the file.'";
+    let sealed = talker("exit 1", works, &settings(json!({ "retries": { "max": 0 } })));
+    build(&sealed, &[]).expect_code(0);
+    assert_statuses(&sealed, &[("a", "done")]);
+    let handoff = &sealed.find_events("judged")[0]["judgement"]["handoff"];
+    assert_eq!(handoff["task_completed"]["summary"], "Wrote the file.");
+}
+
+#[test]
 fn ralph_writes_a_missing_commit_message() {
     let sealed = repository();
     let calls = json!([

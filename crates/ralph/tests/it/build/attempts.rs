@@ -74,7 +74,8 @@ fn failed_gate_is_recorded_and_fed_back() {
 
 #[test]
 fn failing_task_moves_to_a_failure_branch_and_the_next_continues() {
-    let tasks = [task("a", &[]), task("b", &["a"]), task("c", &[])];
+    let mut tasks = [task("a", &[]), task("b", &["a"]), task("c", &[])];
+    tasks[0]["notes"] = json!("Use bcrypt.");
     let sealed = project(
         &tasks,
         &wrong_until("a", "no such words"),
@@ -95,7 +96,7 @@ fn failing_task_moves_to_a_failure_branch_and_the_next_continues() {
     let message = sealed.run_git(&["log", "-1", "--format=%B", branch]);
     assert!(message.contains("Iterations: 2/2\nLast gate: tests\nError hash: "), "{message}");
     let notes = list(&sealed)["tasks"][0]["notes"].as_str().unwrap_or_default().to_owned();
-    assert!(notes.contains(branch.as_str()), "{notes}");
+    assert!(notes.starts_with("Use bcrypt.\n") && notes.contains(branch.as_str()), "{notes}");
     // The passing tests are those of the commit.
     assert!(!sealed.run_git(&["show", "--name-only", "--format=", "HEAD"]).contains("a.txt"));
 }
