@@ -67,6 +67,10 @@ pub enum Outcome {
         /// The tasks that wait for those, or for skipped ones.
         waiting: Vec<TaskWait>,
     },
+    /// All tasks are done, but the last review of these wanted changes.
+    ApprovedAtCap {
+        tasks: Vec<TaskId>,
+    },
     /// A gate failed before the first agent call, and the settings require it to pass.
     BaselineBroken {
         gates: Vec<String>,
@@ -107,6 +111,7 @@ impl Outcome {
             | Self::BudgetUsedUp { .. }
             | Self::LimitTooLong { .. }
             | Self::TasksLeft { .. }
+            | Self::ApprovedAtCap { .. }
             | Self::BaselineBroken { .. } => ExitStatus::Incomplete,
             Self::PromptLost { .. } | Self::PlanMissing | Self::TasksLost { .. } => {
                 ExitStatus::BadInput
@@ -169,6 +174,12 @@ impl fmt::Display for Outcome {
                 }
                 Ok(())
             }
+            Self::ApprovedAtCap { tasks } => write!(
+                f,
+                "all tasks are done, but the last review allowed still wanted changes in {}; check {} by hand",
+                join_ids(tasks),
+                if tasks.len() == 1 { "it" } else { "them" }
+            ),
             Self::BaselineBroken { gates, sandbox } => {
                 let gates = gates.iter().map(|gate| format!("`{gate}`")).collect::<Vec<_>>();
                 write!(f, "not begun: {} failed before any agent was asked", gates.join(", "))?;

@@ -41,6 +41,10 @@ pub struct TaskState {
     /// Tasks whose reviews do not converge, and why.
     #[serde(default)]
     pub diverging: BTreeMap<TaskId, Divergence>,
+    /// Tasks whose last review in this run wanted changes, and that are done because no further one
+    /// was allowed.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub approved_at_cap: BTreeSet<TaskId>,
     /// Tasks that agents added or reworded in this run. The paths they name stay
     /// protected.
     #[serde(default)]
@@ -114,6 +118,7 @@ impl TaskState {
             review_ranges: BTreeMap::new(),
             requested_changes: BTreeMap::new(),
             complaints: BTreeMap::new(),
+            approved_at_cap: BTreeSet::new(),
             diverging: BTreeMap::new(),
             given_up: BTreeMap::new(),
             proposed: BTreeSet::new(),

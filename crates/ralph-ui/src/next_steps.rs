@@ -82,6 +82,7 @@ fn suggest_resume(
         Some(
             Outcome::Complete
             | Outcome::TasksLeft { .. }
+            | Outcome::ApprovedAtCap { .. }
             | Outcome::BaselineBroken { sandbox: Some(_), .. },
         ) => None,
         Some(Outcome::IterationsUsedUp { limit }) => {

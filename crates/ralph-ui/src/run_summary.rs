@@ -89,6 +89,7 @@ pub(crate) fn print_outcome<W: Write>(page: &mut LineWriter<W>, outcome: &Outcom
         | Outcome::BudgetUsedUp { .. }
         | Outcome::LimitTooLong { .. }
         | Outcome::TasksLeft { .. }
+        | Outcome::ApprovedAtCap { .. }
         | Outcome::Interrupted => LineMark::Warn,
         _ => LineMark::Error,
     };

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 
 use ralph_core::asking::prompt::role::{PROJECT_PROMPT, RolePrompt};
 use ralph_guard::normalize_lexically;
+use ralph_io::process::Watch;
 use ralph_model::gate::GateCheck;
 use ralph_model::glob::Pattern;
 use ralph_model::recipe::{Recipe, RunPrompt};
@@ -33,18 +34,35 @@ impl Project {
         let orders = self.find_instruction_files(recipe, loaded);
         let started = self.find_settings_programs(loaded);
         let all = settings.into_iter().chain(named).chain(scripts.iter().cloned()).chain(orders);
-        let all = all.chain(started);
+        let all = all.chain(started).chain(self.find_configured_files());
         let paths: BTreeSet<String> = all.collect();
         recipe.locked = paths.iter().filter_map(|path| Pattern::for_path(path)).collect();
         recipe.protect.extend(recipe.locked.iter().cloned());
         recipe.gate_scripts = scripts;
     }
 
-    /// Protects the same for `ralph run`, if there are gates that the agent could make pass that way.
+    /// Protects the same for `ralph run`, if there are gates that the agent could make pass that way;
+    /// otherwise only what git runs.
     pub(crate) fn add_locked_paths_for_prompt(&self, recipe: &mut Recipe, loaded: &LoadedSettings) {
-        if !recipe.gates.is_empty() {
+        if recipe.gates.is_empty() {
+            let files = self.find_configured_files();
+            recipe.locked = files.iter().filter_map(|path| Pattern::for_path(path)).collect();
+            recipe.protect.extend(recipe.locked.iter().cloned());
+        } else {
             self.add_locked_paths(recipe, loaded);
         }
+    }
+
+    /// Returns the files of the project that git's configuration includes or starts, such as filters:
+    /// ralph runs git outside of the sandbox too.
+    fn find_configured_files(&self) -> Vec<String> {
+        let repository = self.find_repository(&Watch::new_detached()).ok().flatten();
+        let files = repository.map(|it| it.list_configured_files()).unwrap_or_default();
+        let files = files.iter().map(|file| normalize_lexically(file));
+        let inside = files.filter_map(|file| {
+            Some(file.strip_prefix(&self.directory).ok()?.to_string_lossy().into_owned())
+        });
+        inside.filter(|file| !file.starts_with(".git/")).collect()
     }
 
     /// Returns the files of the project that the settings start or pass to agents: the programs of

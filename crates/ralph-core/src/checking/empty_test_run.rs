@@ -1,9 +1,9 @@
-//! Empty test runs: test commands that pass without running a test.
+//! Test commands that pass although no test ran, or although tests failed.
 //!
-//! Knows the summaries of cargo test and nextest, pytest and unittest, jest, vitest, mocha and
-//! node, go test, `JUnit` with its console, surefire and gradle, bats and other TAP, rspec,
-//! phpunit, dotnet, ctest and googletest. A skipped test did not run. The gate decides what
-//! follows.
+//! Knows the summaries of cargo test and nextest, pytest and unittest, jest, vitest, mocha, node,
+//! bun and deno, go test and ginkgo, `JUnit` with its console, surefire and gradle, `ScalaTest`, bats
+//! and other TAP, rspec and minitest, phpunit, dotnet, ctest and googletest, mix, swift, zig, dart
+//! and testthat. A skipped test did not run. The gate decides what follows.
 
 use ralph_model::text::{BoundedLines, shorten_to_line};
 
@@ -15,6 +15,11 @@ const LONGEST_LINE: usize = 512;
 pub enum TestsSeen {
     /// A line shows that tests ran.
     Ran,
+    /// Tests ran, and the last summary says that some failed.
+    Failed {
+        /// That summary.
+        line: String,
+    },
     /// Lines show that no test ran, and none that one did.
     NoneRan {
         /// The first of these lines.
@@ -32,8 +37,12 @@ pub struct TestCount {
 
 impl Default for TestCount {
     fn default() -> Self {
-        let scan =
-            TestCountScan { seen: TestsSeen::Unknown, unittest: None, lists: TapNumbering::Tests };
+        let scan = TestCountScan {
+            seen: TestsSeen::Unknown,
+            failed: None,
+            unittest: None,
+            lists: TapNumbering::Tests,
+        };
         Self { lines: BoundedLines::new(LONGEST_LINE), scan }
     }
 }
@@ -49,7 +58,11 @@ impl TestCount {
     pub fn tests_seen(&self) -> TestsSeen {
         let Self { mut lines, mut scan } = self.clone();
         lines.finish_line(|line| scan.take_line(line));
-        if scan.unittest.is_some() { TestsSeen::Ran } else { scan.seen }
+        match (scan.failed, scan.unittest) {
+            (Some(line), _) => TestsSeen::Failed { line },
+            (None, Some(_)) => TestsSeen::Ran,
+            (None, None) => scan.seen,
+        }
     }
 }
 
@@ -57,6 +70,8 @@ impl TestCount {
 #[derive(Debug, Clone)]
 struct TestCountScan {
     seen: TestsSeen,
+    /// The last summary, if it has failed tests.
+    failed: Option<String>,
     /// The number of tests that unittest ran; a later line has the number of skipped ones.
     unittest: Option<u64>,
     lists: TapNumbering,
@@ -71,32 +86,43 @@ enum TapNumbering {
     Suites,
 }
 
-/// What one line shows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum TestEvidence {
-    Ran,
-    NoneRan,
-    Unrelated,
+/// What one line shows; what it does not show is `None`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct TestEvidence {
+    has_run: Option<bool>,
+    has_failed: Option<bool>,
 }
 
 impl TestEvidence {
+    const UNRELATED: Self = Self { has_run: None, has_failed: None };
+    const RAN: Self = Self { has_run: Some(true), has_failed: None };
+    const FAILED: Self = Self { has_run: Some(true), has_failed: Some(true) };
+    const NONE_RAN: Self = Self { has_run: Some(false), has_failed: None };
+
+    /// A line that counts tests, and says nothing about failures.
     fn from_count(count: u64) -> Self {
-        if count > 0 { Self::Ran } else { Self::NoneRan }
+        Self { has_run: Some(count > 0), has_failed: None }
+    }
+
+    /// A summary.
+    fn from_counts(ran: u64, failed: u64) -> Self {
+        Self { has_run: Some(ran + failed > 0), has_failed: Some(failed > 0) }
     }
 }
 
 impl TestCountScan {
     fn take_line(&mut self, line: &str) {
-        if self.seen == TestsSeen::Ran {
-            return;
-        }
         let text = line.trim();
-        match self.read_line(line, text) {
-            TestEvidence::Ran => self.seen = TestsSeen::Ran,
-            TestEvidence::NoneRan if self.seen == TestsSeen::Unknown => {
+        let TestEvidence { has_run, has_failed } = self.read_line(line, text);
+        match has_run {
+            Some(true) => self.seen = TestsSeen::Ran,
+            Some(false) if self.seen == TestsSeen::Unknown => {
                 self.seen = TestsSeen::NoneRan { line: shorten_to_line(text, 200) };
             }
-            TestEvidence::NoneRan | TestEvidence::Unrelated => {}
+            Some(false) | None => {}
+        }
+        if let Some(has_failed) = has_failed {
+            self.failed = has_failed.then(|| shorten_to_line(text, 200));
         }
     }
 
@@ -105,20 +131,22 @@ impl TestCountScan {
             && count > 0
         {
             self.unittest = Some(count);
-            return TestEvidence::Unrelated;
+            return TestEvidence::UNRELATED;
         }
         if let Some(count) = self.unittest
             && (text.starts_with("OK") || text.starts_with("FAILED"))
         {
             self.unittest = None;
             let skipped = find_number_after(text, "skipped=").unwrap_or(0);
-            return TestEvidence::from_count(count.saturating_sub(skipped));
+            let failed = sum_numbers_after(text, &["failures=", "errors="]);
+            let ran = count.saturating_sub(skipped);
+            return TestEvidence::from_counts(ran.saturating_sub(failed), failed);
         }
         if text.starts_with("# Subtest: ") {
             self.lists = TapNumbering::Suites;
         }
         match self.lists {
-            TapNumbering::Suites if text.starts_with("ok ") => TestEvidence::Unrelated,
+            TapNumbering::Suites if text.starts_with("ok ") => TestEvidence::UNRELATED,
             TapNumbering::Suites | TapNumbering::Tests => classify_line(line, text),
         }
     }
@@ -126,62 +154,73 @@ impl TestCountScan {
 
 fn classify_line(line: &str, text: &str) -> TestEvidence {
     let Some(first) = text.bytes().next() else {
-        return TestEvidence::Unrelated;
+        return TestEvidence::UNRELATED;
     };
     match first {
         b'r' => classify_cargo_running(text),
         b't' => classify_cargo_or_go(text),
-        b'S' => classify_nextest(text),
+        b'S' if !text.starts_with("SUCCESS! -- ") => classify_nextest(text),
         b'c' => classify_collected(text),
         b'n' => classify_quiet_pytest(text).fallback_to_tap(text),
         b'N' => classify_no_tests(text),
-        b'R' if text.starts_with("Ran 0 tests") => TestEvidence::NoneRan,
-        b'T' => classify_totals(text),
-        b'?' if text.ends_with("[no test files]") => TestEvidence::NoneRan,
-        b'o' => classify_go_or_tap(text),
-        b'-' if text.starts_with("--- FAIL: ") || text.starts_with("--- PASS: ") => {
-            TestEvidence::Ran
+        b'R' if text.starts_with("Ran 0 tests") || text.starts_with("Ran 0 of ") => {
+            TestEvidence::NONE_RAN
         }
+        b'T' => classify_totals(text),
+        b'?' if text.ends_with("[no test files]") => TestEvidence::NONE_RAN,
+        b'o' => classify_go_or_tap(text),
+        b'-' if text.starts_with("--- FAIL: ") => TestEvidence::FAILED,
+        b'-' if text.starts_with("--- PASS: ") => TestEvidence::RAN,
         b'O' => classify_junit4_or_phpunit(text),
         b'#' | 0xe2 => classify_node(text),
         b'[' => classify_bracketed(text),
         b'>' => classify_gradle(text),
         b'P' | b'F' if text.starts_with("Passed!") || text.starts_with("Failed!") => {
-            TestEvidence::from_count(sum_numbers_after(text, &["Passed:", "Failed:"]))
+            let [passed, failed] = ["Passed:", "Failed:"].map(|it| sum_numbers_after(text, &[it]));
+            TestEvidence::from_counts(passed, failed)
         }
-        b'1' if text == "1..0" || text.starts_with("1..0 ") => TestEvidence::NoneRan,
+        b'F' | b'S' if text.starts_with("FAIL! -- ") || text.starts_with("SUCCESS! -- ") => {
+            count_passed_and_failed(text)
+        }
+        b'F' if text.starts_with("FAILED | ") => count_passed_and_failed(text),
+        b'E' => classify_swift(text),
+        b'A' => classify_zig(text),
+        b'1' if text == "1..0" || text.starts_with("1..0 ") => TestEvidence::NONE_RAN,
         b'0'..=b'9' => classify_counted(text),
         b'=' => classify_counted(text.trim_matches(['=', ' '])),
         _ if line.starts_with('\t') && text.ends_with("coverage: 0.0% of statements") => {
-            TestEvidence::NoneRan
+            TestEvidence::NONE_RAN
         }
-        _ => TestEvidence::Unrelated,
+        _ => TestEvidence::UNRELATED,
     }
 }
 
 impl TestEvidence {
     /// Counts `not ok 3` if nothing else matched.
     fn fallback_to_tap(self, text: &str) -> Self {
-        if self == Self::Unrelated && text.starts_with("not ok ") { Self::Ran } else { self }
+        let is_expected = text.contains(" # TODO") || text.contains(" # SKIP");
+        match self == Self::UNRELATED && text.starts_with("not ok ") {
+            true if is_expected => Self::RAN,
+            true => Self::FAILED,
+            false => self,
+        }
     }
 }
 
 /// `running 0 tests` of cargo; with more tests nothing is certain, since all may be ignored.
 fn classify_cargo_running(text: &str) -> TestEvidence {
-    if text == "running 0 tests" { TestEvidence::NoneRan } else { TestEvidence::Unrelated }
+    if text == "running 0 tests" { TestEvidence::NONE_RAN } else { TestEvidence::UNRELATED }
 }
 
 /// `test result: ok. 3 passed; 0 failed; 1 ignored`, `testing: warning: no tests to run`.
 fn classify_cargo_or_go(text: &str) -> TestEvidence {
     if text.starts_with("test result: ") {
-        return TestEvidence::from_count(
-            find_number_before(text, " passed") + find_number_before(text, " failed"),
-        );
+        return count_passed_and_failed(text);
     }
     if text == "testing: warning: no tests to run" {
-        TestEvidence::NoneRan
+        TestEvidence::NONE_RAN
     } else {
-        TestEvidence::Unrelated
+        TestEvidence::UNRELATED
     }
 }
 
@@ -189,28 +228,30 @@ fn classify_cargo_or_go(text: &str) -> TestEvidence {
 fn classify_nextest(text: &str) -> TestEvidence {
     match text.strip_prefix("Summary [").and_then(|rest| rest.split_once("] ")) {
         Some((_, rest)) if rest.contains(" run: ") => {
-            TestEvidence::from_count(parse_leading_number(rest).unwrap_or(0))
+            let ran = parse_leading_number(rest).unwrap_or(0);
+            let failed = find_number_before(rest, " failed");
+            TestEvidence::from_counts(ran.saturating_sub(failed), failed)
         }
-        None if text.starts_with("Starting 0 tests across ") => TestEvidence::NoneRan,
-        Some(_) | None => TestEvidence::Unrelated,
+        None if text.starts_with("Starting 0 tests across ") => TestEvidence::NONE_RAN,
+        Some(_) | None => TestEvidence::UNRELATED,
     }
 }
 
 /// `collected 0 items` of pytest; with more items nothing is certain.
 fn classify_collected(text: &str) -> TestEvidence {
     if text.starts_with("collected 0 items") {
-        TestEvidence::NoneRan
+        TestEvidence::NONE_RAN
     } else {
-        TestEvidence::Unrelated
+        TestEvidence::UNRELATED
     }
 }
 
 /// `no tests ran in 0.01s` of pytest in quiet mode.
 fn classify_quiet_pytest(text: &str) -> TestEvidence {
     if text.starts_with("no tests ran in ") {
-        TestEvidence::NoneRan
+        TestEvidence::NONE_RAN
     } else {
-        TestEvidence::Unrelated
+        TestEvidence::UNRELATED
     }
 }
 
@@ -223,64 +264,106 @@ fn classify_no_tests(text: &str) -> TestEvidence {
         "No test is available in ",
         "No test matches the given testcase filter",
         "No tests executed",
+        "No tests ran",
+        "No tests match",
         "No tests to run",
     ];
     if known.iter().any(|known| text.starts_with(known)) {
-        TestEvidence::NoneRan
+        TestEvidence::NONE_RAN
     } else {
-        TestEvidence::Unrelated
+        TestEvidence::UNRELATED
     }
 }
 
-/// The totals of jest, vitest, surefire, phpunit and dotnet.
+/// The totals of jest, vitest, surefire, phpunit, dotnet, `ScalaTest` and mix.
 fn classify_totals(text: &str) -> TestEvidence {
     if let Some(rest) = text.strip_prefix("Tests run:") {
-        let ran = parse_leading_number(rest.trim_start()).unwrap_or(0);
-        return TestEvidence::from_count(
-            ran.saturating_sub(find_number_after(text, "Skipped: ").unwrap_or(0)),
-        );
+        return count_of_all(text, parse_leading_number(rest.trim_start()).unwrap_or(0));
     }
-    if let Some(rest) = text.strip_prefix("Total tests: ") {
-        return parse_leading_number(rest)
-            .map_or(TestEvidence::Unrelated, TestEvidence::from_count);
+    for start in ["Total tests: ", "Total number of tests run: "] {
+        if let Some(count) = text.strip_prefix(start).and_then(parse_leading_number) {
+            return TestEvidence::from_count(count);
+        }
+    }
+    if let Some(rest) = text.strip_prefix("Tests: succeeded ") {
+        let failed = find_number_after(rest, "failed ").unwrap_or(0);
+        return TestEvidence::from_counts(parse_leading_number(rest).unwrap_or(0), failed);
+    }
+    if text == "There are no tests to run" {
+        return TestEvidence::NONE_RAN;
     }
     let Some(rest) = text.strip_prefix("Tests: ").or_else(|| text.strip_prefix("Tests  ")) else {
-        return TestEvidence::Unrelated;
+        return TestEvidence::UNRELATED;
     };
     let rest = rest.trim_start();
     if rest.starts_with("no tests") {
-        return TestEvidence::NoneRan;
+        return TestEvidence::NONE_RAN;
     }
     if rest.contains(", Assertions: ") {
-        let ran = parse_leading_number(rest).unwrap_or(0);
-        return TestEvidence::from_count(
-            ran.saturating_sub(find_number_after(rest, "Skipped: ").unwrap_or(0)),
-        );
+        return count_of_all(rest, parse_leading_number(rest).unwrap_or(0));
     }
     let is_jest = rest.ends_with(" total");
     let is_vitest = rest.ends_with(')') && parse_leading_number(rest).is_some();
     if is_jest || is_vitest {
-        return TestEvidence::from_count(
-            find_number_before(rest, " passed") + find_number_before(rest, " failed"),
-        );
+        return count_passed_and_failed(rest);
     }
-    TestEvidence::Unrelated
+    TestEvidence::UNRELATED
 }
 
-/// `ok package 0.01s` of Go, and `ok 3 - name` of TAP.
+/// `3 passed` and `1 failed` anywhere in a summary.
+fn count_passed_and_failed(text: &str) -> TestEvidence {
+    let text = text.to_ascii_lowercase();
+    let [passed, failed] = [" passed", " failed"].map(|word| find_number_before(&text, word));
+    TestEvidence::from_counts(passed, failed)
+}
+
+/// A summary with the number of all tests, and with `Failures: 1, Errors: 0, Skipped: 2`.
+fn count_of_all(text: &str, all: u64) -> TestEvidence {
+    let failed = sum_numbers_after(text, &["Failures: ", "Errors: "]);
+    let ran = all.saturating_sub(find_number_after(text, "Skipped: ").unwrap_or(0));
+    TestEvidence::from_counts(ran.saturating_sub(failed), failed)
+}
+
+/// `Executed 3 tests, with 1 failure (0 unexpected) in 0.01 seconds`.
+fn classify_swift(text: &str) -> TestEvidence {
+    let Some(rest) = text.strip_prefix("Executed ").filter(|it| it.contains(" test")) else {
+        return TestEvidence::UNRELATED;
+    };
+    let (ran, failed) = (parse_leading_number(rest), find_number_before(rest, " failure"));
+    let skipped = find_number_before(rest, " tests skipped");
+    let ran = ran.unwrap_or(0).saturating_sub(skipped).saturating_sub(failed);
+    TestEvidence::from_counts(ran, failed)
+}
+
+/// `All 3 tests passed.`
+fn classify_zig(text: &str) -> TestEvidence {
+    let rest = text.strip_prefix("All ").filter(|it| it.contains(" tests passed"));
+    rest.and_then(parse_leading_number).map_or(TestEvidence::UNRELATED, TestEvidence::from_count)
+}
+
+/// `[ FAIL 0 | WARN 0 | SKIP 0 | PASS 3 ]`.
+fn classify_testthat(text: &str) -> TestEvidence {
+    let [failed, passed] = ["FAIL ", "PASS "].map(|it| find_number_after(text, it).unwrap_or(0));
+    TestEvidence::from_counts(passed, failed)
+}
+
+/// `ok package 0.01s` of Go, `ok | 3 passed | 0 failed` of deno, and `ok 3 - name` of TAP.
 fn classify_go_or_tap(text: &str) -> TestEvidence {
+    if text.starts_with("ok | ") {
+        return count_passed_and_failed(text);
+    }
     if let Some(rest) = text.strip_prefix("ok  \t") {
         let is_empty = rest.ends_with("[no tests to run]") || rest.ends_with("[no test files]");
-        return if is_empty { TestEvidence::NoneRan } else { TestEvidence::Ran };
+        return if is_empty { TestEvidence::NONE_RAN } else { TestEvidence::RAN };
     }
     match text.strip_prefix("ok ") {
         Some(rest) if rest.starts_with(|next: char| next.is_ascii_digit()) => {
             let directive = rest.split_once(" # ").map(|(_, directive)| directive);
             let is_skipped =
                 directive.is_some_and(|reason| reason.to_ascii_lowercase().starts_with("skip"));
-            if is_skipped { TestEvidence::NoneRan } else { TestEvidence::Ran }
+            if is_skipped { TestEvidence::NONE_RAN } else { TestEvidence::RAN }
         }
-        Some(_) | None => TestEvidence::Unrelated,
+        Some(_) | None => TestEvidence::UNRELATED,
     }
 }
 
@@ -288,24 +371,22 @@ fn classify_go_or_tap(text: &str) -> TestEvidence {
 fn classify_junit4_or_phpunit(text: &str) -> TestEvidence {
     let rest = text.strip_prefix("OK (");
     let count = rest.filter(|rest| rest.contains(" test")).and_then(parse_leading_number);
-    count.map_or(TestEvidence::Unrelated, TestEvidence::from_count)
+    count.map_or(TestEvidence::UNRELATED, TestEvidence::from_count)
 }
 
 /// `# pass 3` and `ℹ pass 3`; the number of tests includes skipped ones.
 fn classify_node(text: &str) -> TestEvidence {
     let rest = text.strip_prefix("# ").or_else(|| text.strip_prefix("ℹ "));
     match rest.and_then(|rest| rest.split_once(' ')) {
-        Some(("pass" | "fail", count)) => {
-            if parse_leading_number(count).is_some_and(|count| count > 0) {
-                TestEvidence::Ran
-            } else {
-                TestEvidence::Unrelated
-            }
+        Some(("pass", count)) if parse_leading_number(count).is_some_and(|count| count > 0) => {
+            TestEvidence::RAN
         }
-        Some(("tests", "0")) => TestEvidence::NoneRan,
+        Some(("fail", "0")) => TestEvidence { has_failed: Some(false), ..TestEvidence::UNRELATED },
+        Some(("fail", count)) if is_count(count) => TestEvidence::FAILED,
+        Some(("tests", "0")) => TestEvidence::NONE_RAN,
         // All were skipped: the line before this one had no passed tests.
-        Some(("skipped", count)) if is_count(count) && count != "0" => TestEvidence::NoneRan,
-        Some(_) | None => TestEvidence::Unrelated,
+        Some(("skipped", count)) if is_count(count) && count != "0" => TestEvidence::NONE_RAN,
+        Some(_) | None => TestEvidence::UNRELATED,
     }
 }
 
@@ -313,7 +394,7 @@ fn classify_node(text: &str) -> TestEvidence {
 fn classify_bracketed(text: &str) -> TestEvidence {
     if let Some(rest) = text.strip_prefix("[INFO] ").or_else(|| text.strip_prefix("[WARNING] ")) {
         return if rest.starts_with("No tests to run") {
-            TestEvidence::NoneRan
+            TestEvidence::NONE_RAN
         } else {
             classify_totals(rest)
         };
@@ -321,59 +402,69 @@ fn classify_bracketed(text: &str) -> TestEvidence {
     if let Some(rest) = text.strip_prefix("[ERROR] ") {
         return classify_totals(rest);
     }
+    if text.starts_with("[ FAIL ") {
+        return classify_testthat(text);
+    }
+    if text.starts_with("[  FAILED  ] ") && text.ends_with("listed below:") {
+        return TestEvidence::FAILED;
+    }
     if let Some(rest) = text.strip_prefix("[  PASSED  ] ") {
         return parse_leading_number(rest)
-            .map_or(TestEvidence::Unrelated, TestEvidence::from_count);
+            .map_or(TestEvidence::UNRELATED, TestEvidence::from_count);
     }
     let inner = text.trim_matches(['[', ']', ' ']);
     match (inner.strip_suffix(" tests started"), parse_leading_number(inner)) {
         (Some(_), Some(count)) => TestEvidence::from_count(count),
-        (Some(_) | None, _) => TestEvidence::Unrelated,
+        (Some(_) | None, _) => TestEvidence::UNRELATED,
     }
 }
 
 /// `> Task :app:test NO-SOURCE`. A task that is up to date ran before on the same sources.
 fn classify_gradle(text: &str) -> TestEvidence {
     let Some(rest) = text.strip_prefix("> Task :") else {
-        return TestEvidence::Unrelated;
+        return TestEvidence::UNRELATED;
     };
     let (path, outcome) = rest.split_once(' ').unwrap_or((rest, ""));
     let task = path.rsplit(':').next().unwrap_or_default();
     if task != "test" && !task.ends_with("Test") {
-        return TestEvidence::Unrelated;
+        return TestEvidence::UNRELATED;
     }
     match outcome {
-        "NO-SOURCE" | "SKIPPED" => TestEvidence::NoneRan,
-        "" | "FAILED" | "UP-TO-DATE" | "FROM-CACHE" => TestEvidence::Ran,
-        _ => TestEvidence::Unrelated,
+        "NO-SOURCE" | "SKIPPED" => TestEvidence::NONE_RAN,
+        "FAILED" => TestEvidence::FAILED,
+        "" | "UP-TO-DATE" | "FROM-CACHE" => TestEvidence::RAN,
+        _ => TestEvidence::UNRELATED,
     }
 }
 
-/// Summaries that begin with a number: pytest, mocha, bats, rspec, ctest.
+/// Summaries that begin with a number: pytest, mocha, bun, bats, mix, rspec, minitest, ctest.
 fn classify_counted(text: &str) -> TestEvidence {
     if text.starts_with("no tests ran in ") {
-        return TestEvidence::NoneRan;
+        return TestEvidence::NONE_RAN;
     }
     let Some(count) = parse_leading_number(text) else {
-        return TestEvidence::Unrelated;
+        return TestEvidence::UNRELATED;
     };
     let rest = text.trim_start_matches(|next: char| next.is_ascii_digit());
-    if rest.starts_with(" passing") || rest == " failing" {
-        return TestEvidence::from_count(count);
+    match rest {
+        " pass" => return TestEvidence::from_count(count),
+        " failing" | " fail" if count > 0 => return TestEvidence::FAILED,
+        _ if rest.starts_with(" passing") => return TestEvidence::from_count(count),
+        _ => {}
     }
-    if rest.starts_with(" example") && rest.contains(" failure") {
-        return TestEvidence::from_count(
-            count.saturating_sub(find_number_before(rest, " pending")),
-        );
-    }
-    if rest.starts_with(" test") && rest.contains(" failure") {
-        return TestEvidence::from_count(
-            count.saturating_sub(find_number_before(rest, " skipped")),
-        );
+    // rspec, bats and mix, minitest.
+    let is_listed = [" example", " test", " run"].iter().any(|it| rest.starts_with(it));
+    if is_listed && rest.contains(" failure") {
+        let failed = find_number_before(rest, " failure") + find_number_before(rest, " error");
+        let left_out = [" pending", " skip", " excluded"].map(|it| find_number_before(rest, it));
+        let ran = count.saturating_sub(left_out.iter().sum()).saturating_sub(failed);
+        return TestEvidence::from_counts(ran, failed);
     }
     if rest.starts_with("% tests passed, ") {
-        return find_number_after(rest, " out of ")
-            .map_or(TestEvidence::Unrelated, TestEvidence::from_count);
+        let failed = find_number_before(rest, " tests failed");
+        return find_number_after(rest, " out of ").map_or(TestEvidence::UNRELATED, |all| {
+            TestEvidence::from_counts(all.saturating_sub(failed), failed)
+        });
     }
     // `1 failed, 3 passed, 2 skipped in 0.12s` of pytest.
     let is_pytest = ["passed", "failed", "skipped", "error", "xfailed", "xpassed", "deselected"]
@@ -382,12 +473,12 @@ fn classify_counted(text: &str) -> TestEvidence {
         && rest.contains(" in ")
         && rest.trim_end_matches(')').ends_with(|last: char| last == 's' || last.is_ascii_digit());
     if !is_pytest {
-        return TestEvidence::Unrelated;
+        return TestEvidence::UNRELATED;
     }
-    let ran = ["passed", "failed", "error", "xfailed", "xpassed"];
-    TestEvidence::from_count(
-        ran.iter().map(|word| find_number_before(text, &format!(" {word}"))).sum(),
-    )
+    let sum = |words: &[&str]| -> u64 {
+        words.iter().map(|word| find_number_before(text, &format!(" {word}"))).sum()
+    };
+    TestEvidence::from_counts(sum(&["passed", "xfailed", "xpassed"]), sum(&["failed", "error"]))
 }
 
 fn parse_unittest_count(rest: &str) -> Option<u64> {
@@ -404,13 +495,13 @@ fn parse_leading_number(text: &str) -> Option<u64> {
     text[..end].parse().ok()
 }
 
-/// Returns the number directly before a pattern, or 0.
+/// Returns the first number that is directly before a pattern, or 0.
 fn find_number_before(text: &str, pattern: &str) -> u64 {
-    let Some(at) = text.find(pattern) else {
-        return 0;
+    let number = |at: usize| {
+        let start = text[..at].rfind(|before: char| !before.is_ascii_digit());
+        text.get(start.map_or(0, |it| it + 1)..at)?.parse().ok()
     };
-    let start = text[..at].rfind(|before: char| !before.is_ascii_digit()).map_or(0, |at| at + 1);
-    text.get(start..at).and_then(|digits| digits.parse().ok()).unwrap_or(0)
+    text.match_indices(pattern).find_map(|(at, _)| number(at)).unwrap_or(0)
 }
 
 /// Returns the number directly after a pattern.

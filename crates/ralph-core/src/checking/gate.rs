@@ -45,16 +45,22 @@ pub(crate) fn format_failing(names: &[String]) -> String {
 }
 
 /// Returns why a gate failed although its command succeeded: it is a test gate, and its output
-/// shows that no test ran.
-pub fn explain_empty_run(gate: &Gate, seen: &TestsSeen) -> Option<String> {
+/// shows that no test ran, or that tests failed.
+pub fn explain_false_pass(gate: &Gate, seen: &TestsSeen) -> Option<String> {
     match (gate.kind, gate.empty, seen) {
         (GateKind::Test, EmptyRun::Refused, TestsSeen::NoneRan { line }) => {
             Some(format!("no test ran: `{line}`"))
         }
+        (GateKind::Test, EmptyRun::Refused, TestsSeen::Failed { line }) => {
+            Some(format!("tests failed, although the command ended with 0: `{line}`"))
+        }
         (
             GateKind::Test | GateKind::Lint | GateKind::Spec | GateKind::Quality | GateKind::Custom,
             EmptyRun::Refused | EmptyRun::Allowed,
-            TestsSeen::Ran | TestsSeen::NoneRan { .. } | TestsSeen::Unknown,
+            TestsSeen::Ran
+            | TestsSeen::Failed { .. }
+            | TestsSeen::NoneRan { .. }
+            | TestsSeen::Unknown,
         ) => None,
     }
 }

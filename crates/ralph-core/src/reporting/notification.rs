@@ -202,6 +202,7 @@ fn describe_end(seq: u64, outcome: &Outcome) -> Option<NotificationDraft> {
         | Outcome::PromptLost { .. }
         | Outcome::PlanMissing
         | Outcome::TasksLeft { .. }
+        | Outcome::ApprovedAtCap { .. }
         | Outcome::BaselineBroken { .. }
         | Outcome::TasksLost { .. } => (Occasion::Failure, "stopped"),
         Outcome::Interrupted => return None,

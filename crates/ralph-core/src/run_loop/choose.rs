@@ -249,7 +249,7 @@ fn choose_task(tasks: &TaskState, work: &TaskWork) -> Result<(Role, TaskId), Out
             Some((role, task)) => Ok((role, task.id.clone())),
             None => Err(summarize_list_end(tasks, &next)),
         },
-        WorkChoice::OnlyDone => Err(Outcome::Complete),
+        WorkChoice::OnlyDone => Err(summarize_done_list(tasks)),
         WorkChoice::OnlyWaits(waits_for) => Err(Outcome::TasksLeft {
             failed: Vec::new(),
             waiting: work
@@ -267,8 +267,18 @@ fn choose_task(tasks: &TaskState, work: &TaskWork) -> Result<(Role, TaskId), Out
     }
 }
 
+/// Returns how a run ends whose tasks are all done. A cap on reviews makes no approval.
+fn summarize_done_list(tasks: &TaskState) -> Outcome {
+    let capped = &tasks.approved_at_cap;
+    if capped.is_empty() {
+        Outcome::Complete
+    } else {
+        Outcome::ApprovedAtCap { tasks: capped.iter().cloned().collect() }
+    }
+}
+
 fn summarize_list_end(tasks: &TaskState, next: &NextWork<'_>) -> Outcome {
-    let NextWork::Nothing { blocked } = next else { return Outcome::Complete };
+    let NextWork::Nothing { blocked } = next else { return summarize_done_list(tasks) };
     let failed = |task: &&Task| task.status == TaskStatus::Failed;
     Outcome::TasksLeft {
         failed: tasks.list.tasks.iter().filter(failed).map(|task| task.id.clone()).collect(),

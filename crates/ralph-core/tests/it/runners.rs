@@ -308,6 +308,7 @@ fn a_run_without_tests_is_seen() {
             count.feed_text(text);
             let seen = match count.tests_seen() {
                 TestsSeen::Ran => "ran".to_owned(),
+                TestsSeen::Failed { line } => format!("failed: {line}"),
                 TestsSeen::NoneRan { line } => format!("none: {line}"),
                 TestsSeen::Unknown => "unknown".to_owned(),
             };
@@ -316,44 +317,44 @@ fn a_run_without_tests_is_seen() {
     }
     expect![[r"
         bats/empty: none: 1..0
-        bats/other-message: ran
-        bats/other-test: ran
-        bats/other-value: ran
+        bats/other-message: failed: not ok 2 prints
+        bats/other-test: failed: not ok 2 prints
+        bats/other-value: failed: not ok 1 adds
         bats/passed: ran
-        bats/same-1: ran
-        bats/same-2: ran
+        bats/same-1: failed: not ok 1 adds
+        bats/same-2: failed: not ok 1 adds
         cargo/empty: none: running 0 tests
         cargo/empty-ignored: none: test result: ok. 0 passed; 0 failed; 6 ignored; 0 measured; 0 filtered out; finished in 0.00s
         cargo/other-compile: unknown
         cargo/other-file: unknown
-        cargo/other-message: ran
-        cargo/other-test: ran
-        cargo/other-value: ran
+        cargo/other-message: failed: test result: FAILED. 5 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.12s
+        cargo/other-test: failed: test result: FAILED. 5 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.11s
+        cargo/other-value: failed: test result: FAILED. 4 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.09s
         cargo/passed: ran
-        cargo/same-1: ran
-        cargo/same-2: ran
+        cargo/same-1: failed: test result: FAILED. 4 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.13s
+        cargo/same-2: failed: test result: FAILED. 4 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.20s
         go/empty: none: ?    example.org/sample [no test files]
         go/empty-file: none: ?    example.org/sample [no test files]
         go/other-compile: ran
         go/other-file: ran
-        go/other-message: ran
-        go/other-test: ran
-        go/other-value: ran
-        go/panic-1: ran
-        go/panic-2: ran
+        go/other-message: failed: --- FAIL: TestRefuses (0.00s)
+        go/other-test: failed: --- FAIL: TestRefuses (0.00s)
+        go/other-value: failed: --- FAIL: TestAdds/n2 (0.00s)
+        go/panic-1: failed: --- FAIL: TestBoom (0.00s)
+        go/panic-2: failed: --- FAIL: TestBoom (0.00s)
         go/passed: ran
-        go/same-1: ran
-        go/same-2: ran
+        go/same-1: failed: --- FAIL: TestAdds/n2 (0.00s)
+        go/same-2: failed: --- FAIL: TestAdds/n2 (0.00s)
         jest/empty: none: No tests found, exiting with code 0
         jest/empty-skipped: none: Tests:       5 skipped, 5 total
         jest/other-file: ran
         jest/other-import: ran
-        jest/other-message: ran
-        jest/other-test: ran
-        jest/other-value: ran
+        jest/other-message: failed: Tests:       1 failed, 4 passed, 5 total
+        jest/other-test: failed: Tests:       1 failed, 4 passed, 5 total
+        jest/other-value: failed: Tests:       2 failed, 3 passed, 5 total
         jest/passed: ran
-        jest/same-1: ran
-        jest/same-2: ran
+        jest/same-1: failed: Tests:       2 failed, 3 passed, 5 total
+        jest/same-2: failed: Tests:       2 failed, 3 passed, 5 total
         junit/empty: none: [         0 tests started         ]
         junit/empty-skipped: none: [         0 tests started         ]
         junit/other-compile: unknown
@@ -368,59 +369,60 @@ fn a_run_without_tests_is_seen() {
         mocha/empty-skipped: none: 0 passing (3ms)
         mocha/other-file: unknown
         mocha/other-import: unknown
-        mocha/other-message: ran
-        mocha/other-test: ran
-        mocha/other-value: ran
+        mocha/other-message: failed: 1 failing
+        mocha/other-test: failed: 1 failing
+        mocha/other-value: failed: 2 failing
         mocha/passed: ran
-        mocha/same-1: ran
-        mocha/same-2: ran
+        mocha/same-1: failed: 2 failing
+        mocha/same-2: failed: 2 failing
         nextest/empty: none: Starting 0 tests across 2 binaries
         nextest/empty-ignored: none: Starting 0 tests across 1 binary (6 tests skipped)
         nextest/other-compile: unknown
         nextest/other-file: unknown
-        nextest/other-message: ran
-        nextest/other-test: ran
-        nextest/other-value: ran
+        nextest/other-message: failed: Summary [   0.154s] 6 tests run: 5 passed, 1 failed, 0 skipped
+        nextest/other-test: failed: Summary [   0.103s] 6 tests run: 5 passed, 1 failed, 0 skipped
+        nextest/other-value: failed: Summary [   0.159s] 6 tests run: 4 passed, 2 failed, 0 skipped
         nextest/passed: ran
-        nextest/same-1: ran
-        nextest/same-2: ran
+        nextest/same-1: failed: Summary [   0.141s] 6 tests run: 4 passed, 2 failed, 0 skipped
+        nextest/same-2: failed: Summary [   0.119s] 6 tests run: 4 passed, 2 failed, 0 skipped
         node/empty: none: 1..0
         node/empty-skipped: none: # skipped 5
-        node/other-file: ran
-        node/other-import: ran
-        node/other-message: ran
-        node/other-test: ran
-        node/other-value: ran
+        node/other-file: failed: # fail 1
+        node/other-import: failed: # fail 1
+        node/other-message: failed: # fail 1
+        node/other-test: failed: # fail 1
+        node/other-value: failed: # fail 2
         node/passed: ran
-        node/same-1: ran
-        node/same-2: ran
-        node/spec: ran
+        node/same-1: failed: # fail 2
+        node/same-2: failed: # fail 2
+        node/spec: failed: ℹ fail 2
         pytest/empty: none: collected 0 items
         pytest/empty-skipped: none: ============================== 2 skipped in 0.01s ==============================
-        pytest/other-file: ran
-        pytest/other-import: ran
-        pytest/other-message: ran
-        pytest/other-test: ran
-        pytest/other-value: ran
+        pytest/other-file: failed: ========================== 7 passed, 1 error in 0.65s ==========================
+        pytest/other-import: failed: ========================== 7 passed, 1 error in 0.82s ==========================
+        pytest/other-message: failed: ========================= 1 failed, 6 passed in 0.72s ==========================
+        pytest/other-test: failed: ========================= 1 failed, 6 passed in 0.72s ==========================
+        pytest/other-value: failed: ========================= 3 failed, 4 passed in 0.95s ==========================
         pytest/passed: ran
-        pytest/same-1: ran
-        pytest/same-2: ran
+        pytest/same-1: failed: ========================= 3 failed, 4 passed in 0.82s ==========================
+        pytest/same-2: failed: ========================= 3 failed, 4 passed in 1.36s ==========================
         unittest/empty: none: Ran 0 tests in 0.000s
-        unittest/other-value: ran
+        unittest/other-value: failed: FAILED (failures=1)
         unittest/passed: ran
-        unittest/same-1: ran
-        unittest/same-2: ran
+        unittest/same-1: failed: FAILED (failures=1)
+        unittest/same-2: failed: FAILED (failures=1)
         vitest/empty: none: No test files found, exiting with code 0
         vitest/empty-skipped: none: Tests  5 skipped (5)
         vitest/other-file: ran
         vitest/other-import: ran
-        vitest/other-message: ran
-        vitest/other-test: ran
-        vitest/other-value: ran
+        vitest/other-message: failed: Tests  1 failed | 4 passed (5)
+        vitest/other-test: failed: Tests  1 failed | 4 passed (5)
+        vitest/other-value: failed: Tests  2 failed | 3 passed (5)
         vitest/passed: ran
-        vitest/same-1: ran
-        vitest/same-2: ran
-    "]].assert_eq(&table);
+        vitest/same-1: failed: Tests  2 failed | 3 passed (5)
+        vitest/same-2: failed: Tests  2 failed | 3 passed (5)
+    "]]
+    .assert_eq(&table);
 }
 
 proptest::proptest! {

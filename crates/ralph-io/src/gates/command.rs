@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use ralph_core::checking::empty_test_run::TestCount;
 use ralph_core::checking::gate::excerpt::OutputExcerpt;
-use ralph_core::checking::gate::{explain_empty_run, format_log_name};
+use ralph_core::checking::gate::{explain_false_pass, format_log_name};
 use ralph_core::checking::stuck::{ErrorHasher, FailingChecks};
 use ralph_core::plain::Plain;
 use ralph_core::ports::{GateOrder, Gates};
@@ -166,7 +166,7 @@ impl Gates for CommandGates {
         }
         let is_success = end.ending.is_success();
         let reason =
-            if is_success { explain_empty_run(gate, &output.count.tests_seen()) } else { None };
+            if is_success { explain_false_pass(gate, &output.count.tests_seen()) } else { None };
         let is_failed = !is_success || reason.is_some();
         // In later iterations a failure may also come from changes of the agent.
         let is_baseline = order.iteration == IterationNumber(0);

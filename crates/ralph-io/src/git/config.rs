@@ -19,7 +19,12 @@ pub(super) struct GitConfig {
     pub(super) values: Vec<(String, String)>,
     /// The files that it is read from, except those of the repository itself.
     pub(super) files: BTreeSet<PathBuf>,
+    /// The files that it would include, existing or not.
+    pub(super) includes: Vec<PathBuf>,
 }
+
+/// What a shell may write around the name of a program.
+const AROUND_WORDS: [char; 11] = ['\'', '"', '(', ')', '{', '}', ';', '&', '|', '!', '`'];
 
 impl GitConfig {
     /// Reads the configuration outside of any sandbox.
@@ -30,20 +35,23 @@ impl GitConfig {
             "--show-origin",
             "-z",
         ]);
-        Ok(Self::parse(&commands.run_for_output(call.without_sandbox())?))
+        Ok(Self::parse(&commands.run_for_output(call.without_sandbox())?, project))
     }
 
     /// Parses pairs of an origin and a name with its value.
-    fn parse(printed: &[u8]) -> Self {
+    fn parse(printed: &[u8], project: &Path) -> Self {
         let mut config = Self::default();
         let fields: Vec<&[u8]> = split_at_zeros(printed).collect();
         for pair in fields.chunks_exact(2) {
-            if let Some(path) = pair[0].strip_prefix(b"file:").filter(|it| it.starts_with(b"/")) {
-                config.files.insert(OsStr::from_bytes(path).into());
-            }
+            let origin = pair[0].strip_prefix(b"file:").map(|it| Path::new(OsStr::from_bytes(it)));
+            config.files.extend(origin.filter(|it| it.is_absolute()).map(Path::to_owned));
             let text = String::from_utf8_lossy(pair[1]);
             // A name without a value means true.
             let (name, value) = text.split_once('\n').unwrap_or((&text, "true"));
+            if name == "include.path" || name.starts_with("includeif.") {
+                let directory = origin.and_then(Path::parent).map(|it| project.join(it));
+                config.includes.extend(directory.map(|it| it.join(value)));
+            }
             config.values.push((name.to_owned(), value.to_owned()));
         }
         config
@@ -53,6 +61,15 @@ impl GitConfig {
     pub(super) fn find(&self, name: &str) -> Option<&str> {
         let found = self.values.iter().rev().find(|(known, _)| known == name);
         found.map(|(_, value)| value.as_str())
+    }
+
+    /// Returns the files that it names in any way: those it includes, existing or not, and the
+    /// existing ones among its values, which git may start. Relative ones are looked up in `top`.
+    pub(super) fn list_named_files(&self, top: &Path) -> Vec<PathBuf> {
+        let words = self.values.iter().flat_map(|(_, value)| value.split_whitespace());
+        let words = words.map(|word| word.trim_matches(AROUND_WORDS)).filter(|it| !it.is_empty());
+        let named = words.map(|word| top.join(word)).filter(|path| path.is_file());
+        self.includes.iter().cloned().chain(named).collect()
     }
 
     /// Returns whether a value means true.
@@ -76,7 +93,7 @@ mod tests {
     fn the_last_value_counts_and_files_are_listed() {
         let printed = b"file:/home/u/.gitconfig\0user.name\nA\nB\0file:.git/config\0core.bare\0\
             command line:\0core.bare\nfalse\0file:/home/u/.gitconfig\0empty.value\n\0";
-        let config = GitConfig::parse(printed);
+        let config = GitConfig::parse(printed, Path::new("/p"));
         assert_eq!(config.find("user.name"), Some("A\nB"));
         assert!(!config.is_true("core.bare"));
         assert_eq!(config.find("empty.value"), Some(""));

@@ -78,6 +78,11 @@ impl GitRepository {
         Self::discover_with(project, GitCommands::new(env, watch).with_patience(patience))
     }
 
+    /// Returns the files that git's configuration names: those it includes and those it may start.
+    pub fn list_configured_files(&self) -> Vec<PathBuf> {
+        self.config.list_named_files(&self.top)
+    }
+
     /// Sets how commands are started.
     #[must_use]
     pub fn with_launcher(self, launcher: Launcher, env: Variables) -> Self {

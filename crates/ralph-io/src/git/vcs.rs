@@ -456,8 +456,12 @@ impl Vcs for GitVcs {
         let mut call =
             GitCommand::new_user_call(command, project).with_args(args).without_sandbox();
         if is_git(command) && self.repository.commands.is_confined() {
-            // Hooks run what agents wrote, and this is outside the sandbox.
+            // Hooks run what agents wrote, and this is outside the sandbox. So does the configuration
+            // of a submodule, whose `.git` an agent can replace.
             call = call.with_setting("core.hooksPath=/dev/null");
+            if self.repository.config.find("push.recursesubmodules").is_some_and(|it| it != "no") {
+                call = call.with_setting("push.recurseSubmodules=check");
+            }
         }
         run_scm(&self.repository.commands, call)
     }

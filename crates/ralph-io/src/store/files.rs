@@ -332,6 +332,7 @@ fn describe_status(outcome: Option<&Outcome>) -> &'static str {
             | Outcome::BudgetUsedUp { .. }
             | Outcome::LimitTooLong { .. }
             | Outcome::TasksLeft { .. }
+            | Outcome::ApprovedAtCap { .. }
             | Outcome::BaselineBroken { .. },
         ) => "incomplete",
         Some(

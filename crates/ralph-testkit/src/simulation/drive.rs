@@ -360,6 +360,7 @@ fn list_task_facts(list: &TaskList) -> impl Iterator<Item = impl PartialEq + '_>
 fn describe_outcome(outcome: &Outcome) -> String {
     match outcome {
         Outcome::TasksLeft { failed, waiting } => format!("tasks left {failed:?} {waiting:?}"),
+        Outcome::ApprovedAtCap { tasks } => format!("approved at the cap {tasks:?}"),
         Outcome::AgentFailed { failure, .. } => format!("agent failed {:?}", failure.class),
         // Which of two git failures comes first depends on what is surveyed again.
         Outcome::GitFailed { message } if message.starts_with(GIT_ERROR) => GIT_ERROR.to_owned(),
@@ -394,6 +395,7 @@ pub(super) fn name_outcome(outcome: &Outcome) -> &'static str {
         Outcome::PromptLost { .. } => "prompt-lost",
         Outcome::PlanMissing => "plan-missing",
         Outcome::TasksLeft { .. } => "tasks-left",
+        Outcome::ApprovedAtCap { .. } => "approved-at-cap",
         Outcome::BaselineBroken { .. } => "baseline-broken",
         Outcome::TasksLost { .. } => "tasks-lost",
         Outcome::Interrupted => "interrupted",

@@ -22,8 +22,9 @@ use crate::settings::types::gate::GateSetting;
 use crate::settings::{LoadedSettings, Loosening, LooseningCause, Settings, find_work_tree_top};
 use crate::shell_quote::quote_for_shell;
 
-/// Version control programs that may run `scm.tasks` without trust.
-const SCM_PROGRAMS: [&str; 2] = ["git", "hg"];
+/// The program that may run `scm.tasks` without trust: git, whose hooks are off there. Others run
+/// hooks that a project can bring along.
+const SCM_PROGRAM: &str = "git";
 
 /// Tasks that they may run without trust: no options, no other remotes.
 const SCM_TASKS: [&str; 3] = ["commit", "push", "push origin"];
@@ -248,7 +249,7 @@ impl DemandContext<'_> {
     fn judge_scm_command(&self, command: &str) -> Option<DemandEffect> {
         let found = (self.find_program)(command);
         let is_of_project = found.as_deref().is_some_and(|file| self.is_program_inside(file));
-        if SCM_PROGRAMS.contains(&command) && !is_of_project {
+        if command == SCM_PROGRAM && !is_of_project {
             return None;
         }
         let program = quote_for_shell(&[command.to_owned()]);

@@ -419,3 +419,47 @@ fn a_push_out_of_a_sandbox_runs_no_hook() {
         assert_eq!(end.stderr.contains("pre-push hook does not run"), is_inside, "{backend}");
     }
 }
+
+/// git's configuration may include a file of the work tree, or start one. An agent can write
+/// neither where git then runs outside of the sandbox.
+#[test]
+fn an_agent_gives_git_no_program_to_run_outside() {
+    for backend in backends() {
+        for plan in ["include", "filter"] {
+            let sealed = repository();
+            let remote = sealed.root().join("remote.git");
+            let path = remote.to_str().expect("text");
+            let ran = sealed.root().join("program-ran");
+            let program = format!("touch {}\nexit 1\n", ran.display());
+            let config = "[remote \"origin\"]\n\treceivepack = sh ./program.sh\n";
+            let calls = json!([
+                { "when": { "role": "message" }, "do": [{ "text": "Add the work" }] },
+                { "do": [
+                    { "run": { "command": format!("printf '{program}' > program.sh; true") } },
+                    { "run": { "command": format!("printf '{config}' > included; true") } },
+                    { "write": { "path": "work.txt", "text": "work\n" } },
+                    { "claim": "DONE" }
+                ] }
+            ]);
+            let scm = json!({ "command": "git", "tasks": ["commit", "push -q origin HEAD"] });
+            sealed.write_script(&calls, &json!({ "scm": scm }));
+            sealed.trust_project(&[]);
+            sealed.write_file(".gitignore", "/.ralph/\n");
+            sealed.run_git(&["init", "-q", "--bare", path]);
+            sealed.run_git(&["remote", "add", "origin", path]);
+            if plan == "include" {
+                sealed.run_git(&["config", "include.path", "../included"]);
+            } else {
+                sealed.write_file("program.sh", "cat\n");
+                sealed.write_file(".gitattributes", "*.txt filter=f\n");
+                sealed.run_git(&["config", "filter.f.clean", "sh ./program.sh"]);
+            }
+            sealed.commit_all("Settings");
+            for _ in 0..2 {
+                sealed.write_file("base.txt", "base\n");
+                inside(&sealed, backend, &["run", "-p", "base", "--include-dirty", "-m", "1"]);
+            }
+            assert!(!ran.exists(), "{backend}, {plan}");
+        }
+    }
+}

@@ -30,7 +30,7 @@ pub const RUN_VARIABLES: [(&str, &str); 14] = [
     ("SIGNAL", "the tag that says the work is complete"),
     ("COMMITTING", "who commits, and what"),
     ("GATES", "the commands that are run after the agent and the protected paths, with a heading"),
-    ("SURROUNDINGS", "the last five commits, with a heading"),
+    ("SURROUNDINGS", "the last five commits, with a heading; empty in `plan` and `prompt`"),
     ("PRD_FILE", "the requirements document; only where a task list is planned"),
     ("TASKS_FILE", "the task file; only where a task list is planned"),
     ("FOUND", "the check commands found in the project; only where a task list is planned"),

@@ -40,6 +40,20 @@ fn a_run_without_tests_is_detected() {
         ("0 tests, 0 failures", ""),
         ("[  PASSED  ] 0 tests.", ""),
         ("ℹ tests 0\nℹ pass 0", "ℹ tests 0"),
+        ("ok | 0 passed | 0 failed (2ms)", ""),
+        ("ok | 0 passed | 0 failed | 3 ignored (2ms)", ""),
+        ("3 tests, 0 failures, 3 excluded", ""),
+        ("There are no tests to run", ""),
+        ("0 runs, 0 assertions, 0 failures, 0 errors, 0 skips", ""),
+        ("3 runs, 0 assertions, 0 failures, 0 errors, 3 skips", ""),
+        ("\t Executed 0 tests, with 0 failures (0 unexpected) in 0.000 (0.001) seconds", ""),
+        ("All 0 tests passed.", ""),
+        ("No tests ran.", ""),
+        ("No tests match regular expression \"x\".", ""),
+        ("Ran 0 of 5 Specs in 0.000 seconds", ""),
+        ("Total number of tests run: 0", ""),
+        ("[ FAIL 0 | WARN 0 | SKIP 2 | PASS 0 ]", ""),
+        (" 0 pass\n 3 skip\n 0 fail\nRan 3 tests across 1 file. [5.00ms]", "0 pass"),
     ] {
         let line = if line.is_empty() { output.trim() } else { line };
         assert_eq!(seen(output), TestsSeen::NoneRan { line: line.into() }, "{output}");
@@ -88,5 +102,50 @@ fn unrelated_output_shows_nothing() {
         "Passed the time",
     ] {
         assert_eq!(seen(output), TestsSeen::Unknown, "{output}");
+    }
+}
+
+#[test]
+fn a_summary_with_failed_tests_is_detected() {
+    for output in [
+        "test result: FAILED. 2 passed; 1 failed; 0 ignored",
+        "     Summary [   0.012s] 3 tests run: 2 passed, 1 failed, 0 skipped",
+        "==== 1 failed, 3 passed in 0.12s ====",
+        "1 passed, 2 errors in 0.12s",
+        "Ran 3 tests in 0.000s\n\nFAILED (failures=1)",
+        "Tests:       1 failed, 2 passed, 3 total",
+        "      Tests  1 failed | 2 passed (3)",
+        "  2 passing (5ms)\n  1 failing",
+        "ℹ pass 2\nℹ fail 1",
+        "--- FAIL: TestX (0.00s)\nok  \tb\t0.01s",
+        "Tests run: 3, Failures: 1, Errors: 0, Skipped: 0",
+        "Tests: 3, Assertions: 5, Failures: 1.",
+        "Failed!  - Failed:     1, Passed:     2, Skipped:     0, Total:     3",
+        "67% tests passed, 1 tests failed out of 3",
+        "[  PASSED  ] 2 tests.\n[  FAILED  ] 1 test, listed below:",
+        "1..2\nnot ok 1 - a\nok 2 - b",
+        "3 examples, 1 failure",
+        "3 runs, 5 assertions, 0 failures, 1 errors, 0 skips",
+        "Executed 3 tests, with 1 failure (0 unexpected) in 0.01 seconds",
+        "FAILED | 2 passed | 1 failed (12ms)",
+        "FAIL! -- 2 Passed | 1 Failed | 0 Pending | 0 Skipped",
+        "Tests: succeeded 2, failed 1, canceled 0, ignored 0, pending 0",
+        "[ FAIL 1 | WARN 0 | SKIP 0 | PASS 2 ]",
+        " 2 pass\n 1 fail",
+    ] {
+        assert!(matches!(seen(output), TestsSeen::Failed { .. }), "{output}: {:?}", seen(output));
+    }
+}
+
+#[test]
+fn a_later_summary_without_failures_decides() {
+    for output in [
+        "test result: FAILED. 2 passed; 1 failed;\ntest result: ok. 3 passed; 0 failed;",
+        "1 failed, 2 passed in 0.1s\n3 passed in 0.1s",
+        "1..1\nnot ok 1 - later # TODO not built\n# pass 1\n# fail 0",
+        "Ran 3 tests in 0.000s\n\nOK",
+        "2 tests, 0 failures",
+    ] {
+        assert_eq!(seen(output), TestsSeen::Ran, "{output}");
     }
 }

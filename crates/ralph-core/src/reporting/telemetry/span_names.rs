@@ -60,6 +60,7 @@ pub(super) fn name_outcome(outcome: &Outcome) -> &'static str {
         Outcome::PromptLost { .. } => "prompt_lost",
         Outcome::PlanMissing => "plan_missing",
         Outcome::TasksLeft { .. } => "tasks_left",
+        Outcome::ApprovedAtCap { .. } => "approved_at_cap",
         Outcome::BaselineBroken { .. } => "baseline_broken",
         Outcome::TasksLost { .. } => "tasks_lost",
         Outcome::Interrupted => "interrupted",

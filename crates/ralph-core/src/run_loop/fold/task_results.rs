@@ -63,10 +63,13 @@ pub(crate) fn apply_settled(
             | TaskChange::SetNotes { .. }
             | TaskChange::Modify { .. } => {}
         }
-        if let TaskChange::SetReview { task, review } = change
-            && review.status == ReviewStatus::ChangesRequested
-        {
-            tasks.requested_changes.insert(task.clone(), review.feedback.clone());
+        if let TaskChange::SetReview { task, review } = change {
+            if review.status == ReviewStatus::ChangesRequested {
+                tasks.requested_changes.insert(task.clone(), review.feedback.clone());
+            }
+            if review.is_approved_at_cap() {
+                tasks.approved_at_cap.insert(task.clone());
+            }
         }
     }
     if let Some(judgement) = current.judgement() {

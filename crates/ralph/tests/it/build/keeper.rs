@@ -297,7 +297,7 @@ fn the_cap_ends_reviews_that_the_agent_keeps() {
     );
     let calls = json!([does("review", &again), does("fix", FIX), does("implement", IMPLEMENT)]);
     let sealed = project(&["US-1"], &calls, json!({}));
-    let end = build(&sealed, &["--review-cap", "3"]).expect_code(0);
+    let end = build(&sealed, &["--review-cap", "3"]).expect_code(1);
     assert_standing(&sealed, &[("US-1", true, "approved", 3)]);
     assert_eq!(stories(&sealed)[0]["reviewFeedback"], "[AUTO-APPROVED AT CAP] Fix the file");
     let screen = shown(&end.stderr);

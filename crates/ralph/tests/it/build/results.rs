@@ -101,7 +101,7 @@ fn a_dispute_is_bounded_by_the_reviews() {
     let reviews: Vec<Value> = (0..9).map(|_| wants("Add a newline.")).collect();
     let calls = disputed(&handoff("It is there."), &reviews);
     let sealed = project(&[task("a", &[])], &calls, &json!({}));
-    let end = build(&sealed, &["--review-cap", "3"]).expect_code(0);
+    let end = build(&sealed, &["--review-cap", "3"]).expect_code(1);
     assert!(end.stderr.contains("approved at the cap"), "{}", end.stderr);
     assert_eq!(sealed.prompts().len(), 6, "three reviews");
 }

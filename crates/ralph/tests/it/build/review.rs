@@ -63,10 +63,13 @@ fn work_is_reviewed_fixed_and_approved() {
 #[test]
 fn last_review_approves_with_a_note() {
     let sealed = project(&[task("a", &[])], &reviewed(9), &json!({}));
-    let end = build(&sealed, &["--review-cap", "2"]).expect_code(0);
+    let end = build(&sealed, &["--review-cap", "2"]).expect_code(1);
     let first = &list(&sealed)["tasks"][0];
     assert_eq!(first["status"], "done");
     assert!(end.stderr.contains("Task a: approved at the cap: "), "{}", end.stderr);
+    assert!(end.stderr.contains("in a; check it by hand"), "{}", end.stderr);
+    // A new run on the finished list has nothing to do, and says nothing about it.
+    build(&sealed, &[]).expect_code(0);
     assert_eq!(end.stderr.matches("the review wants changes").count(), 1, "{}", end.stderr);
     assert_eq!(made(&sealed)[3], "ralph[4]: review: approve at the cap a — The a");
     assert_eq!(first["review_feedback"], "[AUTO-APPROVED AT CAP] Fix a.txt:1.");

@@ -27,6 +27,12 @@ const WHILE_IT_RAN: End = End {
     ..HELD
 };
 
+const HIDDEN_FAILURE: End = End {
+    output: &["tests failed, although the command ended with 0"],
+    failed: &["cat a.txt"],
+    ..HELD
+};
+
 const WEAKEN: &str = "printf '#!/bin/sh\\nexit 0\\n' > check.sh";
 
 const fn empty(name: &'static str, deed: &'static str) -> Cheat {
@@ -171,6 +177,14 @@ pub(super) const CHEATS: &[Cheat] = &[
         "printf 'TAP version 13\\n1..0\\n# tests 0\\n# suites 0\\n# pass 0\\n# fail 0\\n' > a.txt",
     ),
     empty("empties the suite (go)", "printf '?   \\texample.org/a\\t[no test files]\\n' > a.txt"),
+    empty("empties the suite (deno)", "printf 'ok | 0 passed | 0 failed (2ms)\\n' > a.txt"),
+    row(
+        "hides that tests failed",
+        task("cat a.txt"),
+        "printf '===== 1 failed, 2 passed in 0.10s =====\\n' > a.txt",
+        HIDDEN_FAILURE,
+        HIDDEN_FAILURE,
+    ),
     empty(
         "skips every test",
         "printf 'running 2 tests\\ntest a ... ignored\\ntest b ... ignored\\n\\ntest result: ok. 0 passed; 0 failed; 2 ignored; 0 measured; 0 filtered out; finished in 0.00s\\n' > a.txt",
