@@ -28,6 +28,7 @@ use crate::sandbox::SandboxPolicy;
 use crate::stuck::StuckPolicy;
 use crate::task::{ListForm, ListOwner, TaskList, TaskStatus};
 use crate::units::Millis;
+use crate::worktree::Checkpoint;
 
 pub use ownership::{CommitOwner, HistoryOwner, Ownership};
 pub use prompt::{
@@ -270,10 +271,15 @@ impl Recipe {
         format!("<promise>{}</promise>", self.completion_response)
     }
 
-    /// Returns the tag with which an agent answers one of the user's prompts when all is
-    /// done.
+    /// Returns the tag with which an agent answers a prompt when all is done: that of the
+    /// templates, or of the user's own text.
     pub fn completion_tag(&self) -> String {
-        format!("<response>{}</response>", self.completion_response)
+        match &self.work {
+            Work::Prompt(PromptSource::Template(_)) => self.completion_signal(),
+            Work::Prompt(PromptSource::Text(_) | PromptSource::File(_)) | Work::Tasks(_) => {
+                format!("<response>{}</response>", self.completion_response)
+            }
+        }
     }
 
     /// Returns the gate commands.
@@ -371,6 +377,10 @@ pub struct TaskWork {
     /// Tasks that agents added to the list in earlier runs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub added: Vec<TaskId>,
+    /// The state of the repository before the work of a failure branch was restored. The
+    /// changes of the task count from there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restored_onto: Option<Checkpoint>,
 }
 
 /// Which tasks that failed before a run are tried again.
@@ -405,6 +415,13 @@ impl Retry {
 }
 
 impl TaskWork {
+    /// Returns where the changes of a task begin whose first iteration starts from
+    /// `checkpoint`: before restored work, as long as nothing was committed since.
+    pub fn choose_base(&self, checkpoint: &Checkpoint) -> Checkpoint {
+        let before = self.restored_onto.as_ref();
+        before.filter(|before| before.head() == checkpoint.head()).unwrap_or(checkpoint).clone()
+    }
+
     /// Returns the attempt limit of a task.
     pub fn attempt_limit(&self, list: &TaskList, task: &TaskId) -> u32 {
         list.find_task(task)
@@ -429,6 +446,7 @@ impl TaskWork {
             hard_limit: Millis::from_mins(60),
             earlier: Vec::new(),
             added: Vec::new(),
+            restored_onto: None,
         }
     }
 

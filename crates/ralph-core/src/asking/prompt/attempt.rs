@@ -51,6 +51,8 @@ pub fn render_attempt_prompt(
     let recipe = &state.recipe;
     let keeping = ListOwnership::for_recipe(recipe, &frame.companions.tasks)?;
     let record = failure::list_attempts(&log, recipe);
+    let is_restored = recipe.task_work().is_some_and(|work| work.restored_onto.is_some());
+    let record = record.or_else(|| is_restored.then(|| failure::RESTORED.to_owned()));
     let (feedback, _) = super::split_feedback(&state.feedback);
     let broken = list_broken_gates(state);
     // Failed attempts are in the record of their own task, and concern no other task.
@@ -72,6 +74,7 @@ pub fn render_attempt_prompt(
         escalation: log.escalation,
         patch: &gathered.patch,
         context: &gathered.files,
+        is_restored,
         last_outcome: last.and_then(|last| last.outcome.as_ref()).or(log.last_outcome.as_ref()),
         handoffs: &handoffs,
         memory: state.memory.as_deref(),

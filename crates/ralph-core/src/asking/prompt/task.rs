@@ -12,7 +12,6 @@ use ralph_model::memory::Memory;
 use ralph_model::stuck::Escalation;
 use ralph_model::task::Task;
 use ralph_model::text;
-use ralph_model::worktree::TreeId;
 
 use super::budget_fit::render_within_budget;
 use super::diff;
@@ -39,6 +38,8 @@ pub struct TaskParts<'a> {
     pub record: Option<&'a str>,
     /// Output of the gates that failed in the last attempt.
     pub outputs: &'a [FailedOutput],
+    /// Whether the run began with the work of a failure branch in the work tree.
+    pub is_restored: bool,
     /// Outcome of the last attempt's work, if known.
     pub last_outcome: Option<&'a WorkOutcome>,
     pub attempts: &'a [Attempt],
@@ -75,6 +76,7 @@ impl<'a> TaskParts<'a> {
             feedback: &[],
             record: None,
             outputs: &[],
+            is_restored: false,
             last_outcome: None,
             attempts: &[],
             alike: 0,
@@ -234,8 +236,8 @@ pub struct ReviewParts<'a> {
     pub asked: &'a str,
     pub focus: ReviewFocus,
     pub patch: &'a str,
-    /// The trees before and after the change, if git knows them.
-    pub range: Option<(&'a TreeId, &'a TreeId)>,
+    /// The command that shows the whole change, if git knows it.
+    pub diff_command: Option<&'a str>,
     /// Scripts that gates run.
     pub gate_scripts: &'a [String],
     /// The handoff of the agent that did the work.
@@ -255,7 +257,7 @@ impl<'a> ReviewParts<'a> {
             asked: "",
             focus: ReviewFocus::Criteria,
             patch: "",
-            range: None,
+            diff_command: None,
             gate_scripts: &[],
             handoff: None,
             last_feedback: "",
@@ -337,13 +339,11 @@ fn describe_hints(parts: &ReviewParts<'_>) -> String {
 }
 
 fn describe_diff(parts: &ReviewParts<'_>) -> String {
-    let range = parts.range.filter(|(from, to)| from != to).map(|(TreeId(from), TreeId(to))| {
-        format!(
-            "`git diff {from} {to}` shows the complete change, even if it is shortened here.\n\n"
-        )
+    let command = parts.diff_command.map(|command| {
+        format!("`{command}` shows the complete change, even if it is shortened here.\n\n")
     });
     let change = diff::format_change(parts.patch);
-    format_section("The change", &format!("{}{change}", range.unwrap_or_default()))
+    format_section("The change", &format!("{}{change}", command.unwrap_or_default()))
 }
 
 #[cfg(test)]

@@ -63,7 +63,7 @@ impl Engine<'_> {
     /// nothing, where a limit of such iterations ends the run.
     fn idle_warning(&self, judgement: &ralph_model::judgement::Judgement) -> Option<String> {
         let limit = self.state.recipe.limits.unchanged?;
-        let is_idle = matches!(judgement.verdict, Verdict::Passed { .. })
+        let is_idle = judgement.verdict.is_open_pass()
             && self.map_current(|current| self.state.has_changed_nothing(current)) == Some(true);
         (is_idle && self.state.tasks.is_none() && self.state.unchanged == 1).then(|| {
             format!("two iterations in a row changed nothing; the run ends after {limit} of them")

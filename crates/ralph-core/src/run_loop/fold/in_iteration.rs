@@ -31,7 +31,11 @@ pub(super) fn apply_in_iteration(
             state.are_hooks_tested = true;
             // A compaction changes no code, so the base of the current work stays.
             if state.base.is_none() && current.role != Role::Compact {
-                (state.base, state.counted_commits) = (Some(checkpoint.clone()), 0);
+                let base = match state.recipe.task_work() {
+                    Some(work) => work.choose_base(checkpoint),
+                    None => checkpoint.clone(),
+                };
+                (state.base, state.counted_commits) = (Some(base), 0);
             }
             current.begin_work(checkpoint.clone());
         }

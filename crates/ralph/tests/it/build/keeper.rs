@@ -286,6 +286,12 @@ fn reviewer_without_verdict_is_asked_a_limited_number_of_times() {
     assert_standing(&sealed, &[("US-1", false, "needs_review", 0)]);
     let prompts = sealed.prompts();
     assert!(prompts[2].contains("left no verdict in the task list"), "{}", prompts[2]);
+    // The work is not reviewed again: the answer is quoted, and only the verdict is asked for.
+    assert!(prompts[2].contains("The review answered:\n\n> Did it."), "{}", prompts[2]);
+    assert!(prompts[2].contains("Do not review everything again"), "{}", prompts[2]);
+    assert!(!prompts[2].contains("## The change"), "{}", prompts[2]);
+    let (full, short) = (prompts[1].len(), prompts[2].len());
+    assert!(short < full, "{short} characters after {full}");
     assert_clean(&sealed);
 }
 

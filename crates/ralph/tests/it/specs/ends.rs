@@ -64,6 +64,26 @@ fn complete_work_ends_with_0() {
 }
 
 #[test]
+fn iterations_that_change_nothing_end_the_run() {
+    // An agent that does nothing, and one that always leaves the same file uncommitted.
+    let idle = COMMANDS.map(|words| (words, json!([says("Hm.")])));
+    let leaving = json!([{ "write": { "path": "a", "text": "" } }, complete()]);
+    for (words, steps) in idle.into_iter().chain([(COMMANDS[1], leaving)]) {
+        let sealed = scene(&always(steps), &json!({}));
+        check(&sealed, words, &[], 1, "not complete: the last 3 iterations");
+        let calls = sealed.prompts().len();
+        assert!((3..=5).contains(&calls), "{words:?}: {calls} calls");
+    }
+    // A plan that git ignores is work, too.
+    let item = json!({ "append": { "path": PLAN, "text": "- [ ] more\n" } });
+    let sealed = scene(&always(json!([item, says("Hm.")])), &json!({}));
+    sealed.write_file(".gitignore", ".ralph/\n");
+    sealed.run_git(&["rm", "-rq", "--cached", ".ralph"]);
+    commit_all(&sealed, "Ignore");
+    check(&sealed, &["plan"], &["5"], 1, "not complete after 5 iterations");
+}
+
+#[test]
 fn iterations_that_are_used_up_end_with_1_or_as_the_user_wants() {
     for words in COMMANDS {
         let working = || always(json!([says("Hm.")]));

@@ -6,6 +6,7 @@ use ralph_model::ids::{IterationNumber, TaskId};
 use ralph_model::review::{ReviewPolicy, ReviewState, ReviewStatus};
 use ralph_model::stuck::ErrorHash;
 use ralph_model::task::{ListForm, ListOwner};
+use ralph_model::worktree::TreeId;
 
 use super::*;
 use crate::asking::prompt::list_ownership::Commits;
@@ -297,10 +298,11 @@ fn a_review_must_verify_the_work() {
     let task = reviewed(ReviewStatus::NeedsReview, 1, "");
     let account = read::read_handoff([], "All done.", &TaskId("T-1".into()), &[]);
     let (from, to) = (TreeId("1a2b".into()), TreeId("3c4d".into()));
+    let diff_command = super::diff::format_diff_command(&from, &to, &["plan.json".to_owned()]);
     let gates = ["cargo test".to_owned()];
     let parts = ReviewParts {
         patch: "+code",
-        range: Some((&from, &to)),
+        diff_command: Some(&diff_command),
         handoff: Some(&account),
         last_feedback: "Fix b.rs:3.",
         keeping: Some(ralph()),
@@ -330,7 +332,7 @@ fn a_review_must_verify_the_work() {
         [T-1] All done. 0 files.
 
         ## The change
-        `git diff 1a2b 3c4d` shows the complete change, even if it is shortened here.
+        `git diff 1a2b 3c4d -- . ':!plan.json'` shows the complete change, even if it is shortened here.
 
         ```diff
         +code
