@@ -274,12 +274,10 @@ impl Recipe {
     /// Returns the tag with which an agent answers a prompt when all is done: that of the
     /// templates, or of the user's own text.
     pub fn completion_tag(&self) -> String {
-        match &self.work {
-            Work::Prompt(PromptSource::Template(_)) => self.completion_signal(),
-            Work::Prompt(PromptSource::Text(_) | PromptSource::File(_)) | Work::Tasks(_) => {
-                format!("<response>{}</response>", self.completion_response)
-            }
+        if matches!(self.work, Work::Prompt(PromptSource::Template(_))) {
+            return self.completion_signal();
         }
+        format!("<response>{}</response>", self.completion_response)
     }
 
     /// Returns the gate commands.
@@ -415,13 +413,6 @@ impl Retry {
 }
 
 impl TaskWork {
-    /// Returns where the changes of a task begin whose first iteration starts from
-    /// `checkpoint`: before restored work, as long as nothing was committed since.
-    pub fn choose_base(&self, checkpoint: &Checkpoint) -> Checkpoint {
-        let before = self.restored_onto.as_ref();
-        before.filter(|before| before.head() == checkpoint.head()).unwrap_or(checkpoint).clone()
-    }
-
     /// Returns the attempt limit of a task.
     pub fn attempt_limit(&self, list: &TaskList, task: &TaskId) -> u32 {
         list.find_task(task)

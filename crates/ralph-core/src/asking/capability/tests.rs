@@ -24,6 +24,7 @@ const EVERYTHING: Capabilities = Capabilities {
     system_prompt: Support::Yes,
     stop_hook: Support::Yes,
     resume: Support::Yes,
+    follow_ups: Support::Yes,
     echo: PromptEcho::None,
     text_mode: TextMode::Plain,
     reset_times: Support::Yes,

@@ -13,8 +13,8 @@ use ralph_model::run::RunState;
 use ralph_model::task::Task;
 
 use super::{
-    CallOrder, find_current_role, find_current_task, find_gate, find_reviewed_range,
-    find_wrong_answer, select_role_prompt,
+    CallOrder, find_current_role, find_current_task, find_gate, find_open_session,
+    find_reviewed_range, find_wrong_answer, select_role_prompt,
 };
 use crate::asking::materials::Materials;
 use crate::asking::prompt::attempt::{
@@ -96,7 +96,10 @@ impl<'a> PromptWriter<'a> {
         let (state, purpose) = (self.state, &self.order.purpose);
         let uncounted = |text: String| (text, Vec::new());
         if let Some(wrong) = find_wrong_answer(state, purpose) {
-            let text = render_follow_up(&wrong.texts, &wrong.fault, self.find_wanted_answer());
+            // The agent still knows what it answered in a session that it continues.
+            let is_known = find_open_session(state, purpose).is_some();
+            let answers = if is_known { &[][..] } else { &wrong.texts };
+            let text = render_follow_up(answers, &wrong.fault, self.find_wanted_answer());
             return Ok(uncounted(text));
         }
         let mut feedback = state.feedback.clone();
