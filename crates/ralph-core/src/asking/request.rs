@@ -301,20 +301,17 @@ fn find_open_session<'a>(state: &'a RunState, purpose: &Purpose) -> Option<&'a O
 /// Returns the trees before and after the work that an agent is asked to review or to describe: for a
 /// gate and a commit message the work that has not landed yet, else that of the task that awaits
 /// review.
-fn find_reviewed_range<'a>(
-    state: &'a RunState,
-    purpose: &Purpose,
-) -> Option<(&'a TreeId, &'a TreeId)> {
+fn find_reviewed_range(state: &RunState, purpose: &Purpose) -> Option<(TreeId, TreeId)> {
     match purpose {
         Purpose::Gate(_) | Purpose::Message => {
-            match (&state.base, state.current.as_ref()?.observed_tree()) {
-                (Some(Checkpoint::Git { tree: Some(base), .. }), Some(tree)) => Some((base, tree)),
-                (_, _) => None,
-            }
+            let Some(Checkpoint::Git { head, tree, .. }) = &state.base else { return None };
+            // Where the tree was not recorded, the work began at the commit.
+            let from = tree.clone().or_else(|| head.as_ref().map(|head| TreeId(head.0.clone())));
+            Some((from?, state.current.as_ref()?.observed_tree()?.clone()))
         }
         Purpose::Work => {
             let ranges = &state.tasks.as_ref()?.review_ranges;
-            ranges.get(&find_current_task(state)?.id).map(|(from, to)| (from, to))
+            ranges.get(&find_current_task(state)?.id).cloned()
         }
     }
 }

@@ -47,10 +47,10 @@ pub fn format_plan(file: &str, state: &PlanFileState, style: &Style) -> String {
     };
     let list = Checklist::read(text);
     let counts = list.counts();
-    let Counts { open, done, person: _ } = counts;
+    let Counts { open, done, .. } = counts;
     let within = if is_cut { ", its beginning" } else { "" };
     let total = counts.total();
-    if total == 0 && counts.person == 0 {
+    if total == 0 {
         return format!("Plan       no check boxes in {file}{within}\n");
     }
     let items = choose_plural(total as usize);

@@ -359,3 +359,22 @@ fn a_guardrail_can_run_after_another_one_failed() {
     let has_run = |name: &str| sealed.root().join(name).exists();
     assert_eq!(["first", "second", "third"].map(has_run), [true, false, true]);
 }
+
+#[test]
+fn the_call_for_a_commit_message_names_the_changed_files() {
+    // Without protected paths the run records no tree, only the commit.
+    let sealed = repository();
+    let calls = json!([
+        { "when": { "role": "message" }, "do": [{ "text": "<response>Add a</response>" }] },
+        { "do": [
+            { "write": { "path": "a.txt", "text": "x\n" } },
+            { "text": "<response>DONE</response>" }
+        ] }
+    ]);
+    sealed.write_script(&calls, &json!({ "scm": { "command": "git", "tasks": ["commit"] } }));
+    sealed.write_file(".gitignore", "/.ralph/\n");
+    commit_all(&sealed);
+    sealed.run_ralph(&["run", "-p", "Write a.txt."]).expect_code(0);
+    let prompts = sealed.prompts();
+    assert!(prompts[1].contains("The changed files:\na.txt | +1 -0\n"), "{}", prompts[1]);
+}

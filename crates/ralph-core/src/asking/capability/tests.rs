@@ -132,6 +132,7 @@ fn only_an_agent_without_schemas_is_asked_in_its_prompt() {
             task: None,
             agent: agent_with(Capabilities { schema: output, ..EVERYTHING }),
             prompt: "Review it.".into(),
+            session: None,
             schema: None,
             soft_limit: Millis::ZERO,
             hard_limit: Millis::ZERO,

@@ -4,6 +4,7 @@
 //! inputs that are not part of the state, and the text of the sections.
 
 use ralph_model::attempt::AttemptLog;
+use ralph_model::gate::GateResult;
 use ralph_model::handoff::Handoff;
 use ralph_model::run::{PromptSize, RunState};
 use ralph_model::stuck::Escalation;
@@ -11,6 +12,7 @@ use ralph_model::task::Task;
 
 use super::failure;
 use super::list_ownership::ListOwnership;
+use super::orientation::describe_dependencies;
 use super::role::{RenderedPrompt, RoleFrame, RolePrompt};
 use super::task::{self, TaskParts};
 use crate::asking::context::PromptRoom;
@@ -62,8 +64,13 @@ pub fn render_attempt_prompt(
     let failed = last.filter(|it| !it.is_accepted());
     let record = record.map(|record| record + &failure::list_claims(failed));
     let protected = recipe.protected_names();
+    // The last handoff is shown with all its decisions.
+    let before: Vec<&Handoff> = handoffs.iter().rev().skip(1).collect();
+    let list = state.tasks.as_ref().map(|tasks| &tasks.list);
+    let dependencies = list.map(|list| describe_dependencies(list, task, &before));
     let parts = TaskParts {
         task,
+        dependencies: dependencies.as_deref().unwrap_or_default(),
         protected: &protected,
         review_feedback: &task.review.feedback,
         feedback: &feedback,
@@ -96,15 +103,23 @@ pub fn render_attempt_prompt(
     })
 }
 
-/// Returns the hard gates that failed before the run began, with their failing tests. Work that
-/// passed since has fixed them.
+/// Returns the hard gates that failed before the run began and have not passed since, with their
+/// failing tests, or why they failed although their command succeeded.
 fn list_broken_gates(state: &RunState) -> Vec<(String, Vec<String>)> {
     if state.totals.passed > 0 {
         return Vec::new();
     }
     let results = state.baseline.iter().flat_map(|baseline| &baseline.results);
-    let failed = results.filter(|result| result.is_hard_failure());
-    failed.map(|result| (result.gate.clone(), result.failing.clone())).collect()
+    let is_broken = |result: &&GateResult| {
+        result.is_hard_failure() && !state.passed_trees.contains_key(&result.gate)
+    };
+    let describe = |result: &GateResult| match &result.reason {
+        Some(reason) if result.failing.is_empty() => {
+            (result.gate.clone(), vec![format!("{reason}, which does not count as passed")])
+        }
+        Some(_) | None => (result.gate.clone(), result.failing.clone()),
+    };
+    results.filter(is_broken).map(describe).collect()
 }
 
 /// Returns the attempt log of a task.

@@ -145,7 +145,7 @@ fn describe_attempt(attempt: &Attempt, recipe: &Recipe) -> String {
 pub(super) const RESTORED: &str = "An earlier run worked on this task and gave it up.";
 
 /// Where the changes of attempts are whose work was not rolled back.
-const STILL_THERE: &str = "Their changes are still in the work tree, for you to keep or to undo. Work that is complete already only has to be handed in.";
+const STILL_THERE: &str = "Their changes are still in the work tree, for you to keep or to undo.";
 
 /// Describes where the changes of the last attempt are.
 fn locate_last_changes(parts: &TaskParts<'_>) -> String {
@@ -161,8 +161,10 @@ fn locate_last_changes(parts: &TaskParts<'_>) -> String {
         Some(WorkOutcome::Abandoned { branch: Some(branch), .. }) => {
             format!("Their changes are on the branch `{branch}` and not in the work tree.")
         }
-        None if parts.is_restored => STILL_THERE.to_owned(),
-        Some(WorkOutcome::Failed { .. }) if has_no_changes && !parts.is_restored => {
+        _ if parts.is_restored => {
+            format!("{STILL_THERE} If they are complete now, only hand them in.")
+        }
+        Some(WorkOutcome::Failed { .. }) if has_no_changes => {
             "They left no changes in the work tree.".to_owned()
         }
         Some(

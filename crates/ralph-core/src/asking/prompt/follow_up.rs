@@ -47,13 +47,13 @@ pub(crate) fn render_follow_up(
         WantedAnswer::Verdict { task, diff_command } => {
             text.push_str(NO_NEW_REVIEW);
             write_reviewed_work(&mut text, task, diff_command);
-            text.push_str("\nAnswer with only the JSON object. An approval has one entry in `criteria`, with `evidence`, for each criterion.\n");
+            text.push_str("\nAn approval has one entry in `criteria`, with `evidence`, for each criterion.\n");
         }
         WantedAnswer::Handoff => text.push_str(
-            "Your work is saved; do not repeat it, and change no files. Answer with only the JSON object that describes it.\n",
+            "Your work is saved; do not repeat it, and change no files. Only the object that describes it is missing.\n",
         ),
         WantedAnswer::Memory => text.push_str(
-            "Change no files. Answer with only the JSON object that holds the new memory.\n",
+            "Change no files. Only the object with the new memory is missing.\n",
         ),
         WantedAnswer::Message => text.push_str(
             "Change no files. Answer with only a short imperative commit message for the changes, like this:\n\n<response>Add a parser</response>\n",
@@ -118,7 +118,7 @@ mod tests {
 
             Do not review everything again, and change no files of the work. Put the judgement into the requested form. Look something up only where there is no evidence yet.
 
-            Answer with only the JSON object. An approval has one entry in `criteria`, with `evidence`, for each criterion.
+            An approval has one entry in `criteria`, with `evidence`, for each criterion.
         "]]
         .assert_eq(&render_follow_up(&answers, "it contains no JSON object of the requested form", wanted));
     }

@@ -30,6 +30,8 @@ const NOTES_CHARS: usize = 2_000;
 #[derive(Debug, Clone, Copy)]
 pub struct TaskParts<'a> {
     pub task: &'a Task,
+    /// The tasks that it depends on, as text.
+    pub dependencies: &'a str,
     /// What a review wants fixed; empty for a first implementation.
     pub review_feedback: &'a str,
     /// Feedback about the last attempt.
@@ -72,6 +74,7 @@ impl<'a> TaskParts<'a> {
     pub fn for_first_attempt(task: &'a Task, keeping: ListOwnership<'a>) -> Self {
         Self {
             task,
+            dependencies: "",
             review_feedback: "",
             feedback: &[],
             record: None,
@@ -120,7 +123,7 @@ fn render_attempt(
             parts.task.review.count
         ),
     };
-    let mut values = build_task_values(parts.task);
+    let mut values = build_task_values(parts.task, parts.dependencies);
     values.extend([
         ("FEEDBACK", format_section("What the review found", &feedback)),
         ("BROKEN", describe_broken_gates(parts.broken_before)),
@@ -131,11 +134,11 @@ fn render_attempt(
     render_within_budget(prompt, parts, frame, values, &describe_failure(parts))
 }
 
-fn build_task_values(task: &Task) -> TemplateValues {
+fn build_task_values(task: &Task, dependencies: &str) -> TemplateValues {
     TemplateValues::from([
         ("TASK_ID", task.id.0.clone()),
         ("TASK_TITLE", task.title.trim().to_owned()),
-        ("TASK", format_task(task)),
+        ("TASK", format_task(task, dependencies)),
     ])
 }
 
@@ -206,7 +209,7 @@ pub(super) fn format_commands(commands: &[String]) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-fn format_task(task: &Task) -> String {
+fn format_task(task: &Task, dependencies: &str) -> String {
     let mut text = format!(
         "## Current task\nID: {}\nTitle: {}\n\nDescription:\n{}\n\nAcceptance criteria (all of them must be met):\n",
         task.id,
@@ -216,12 +219,18 @@ fn format_task(task: &Task) -> String {
     for criterion in &task.acceptance_criteria {
         let _ = writeln!(text, "- [ ] {}", criterion.trim());
     }
+    if !dependencies.is_empty() {
+        let _ = writeln!(text, "\n{dependencies}");
+    }
     if !task.libraries.is_empty() {
         let _ = writeln!(text, "\nLibraries: {}", task.libraries.join(", "));
     }
     if !task.notes.trim().is_empty() {
         let notes = text::excerpt_text(task.notes.trim(), NOTES_CHARS);
-        let _ = writeln!(text, "\nNotes on this task:\n{notes}");
+        let _ = writeln!(
+            text,
+            "\nNotes on this task (what agents wrote here is not checked):\n{notes}"
+        );
     }
     text.truncate(text.trim_end().len());
     text
@@ -232,6 +241,8 @@ fn format_task(task: &Task) -> String {
 pub struct ReviewParts<'a> {
     /// `None` if the work is a prompt.
     pub task: Option<&'a Task>,
+    /// The tasks that it depends on, as text.
+    pub dependencies: &'a str,
     /// The user's prompt, if there is no task.
     pub asked: &'a str,
     pub focus: ReviewFocus,
@@ -254,6 +265,7 @@ impl<'a> ReviewParts<'a> {
     pub fn for_task(task: Option<&'a Task>) -> Self {
         Self {
             task,
+            dependencies: "",
             asked: "",
             focus: ReviewFocus::Criteria,
             patch: "",
@@ -286,7 +298,7 @@ pub fn render_review(parts: &ReviewParts<'_>, frame: &RoleFrame<'_>) -> Rendered
 
 fn build_review_values(parts: &ReviewParts<'_>, frame: &RoleFrame<'_>) -> TemplateValues {
     let mut values = match parts.task {
-        Some(task) => build_task_values(task),
+        Some(task) => build_task_values(task, parts.dependencies),
         None => TemplateValues::from([("TASK", format_section("What was asked", parts.asked))]),
     };
     let feedback = match parts.last_feedback.trim() {

@@ -24,7 +24,7 @@ use crate::asking::prompt::compact::{self, CompactParts, DocsLookup};
 use crate::asking::prompt::diff::{format_diff_command, remove_file_from_patch, summarize_change};
 use crate::asking::prompt::follow_up::{WantedAnswer, render_follow_up, render_missing_verdict};
 use crate::asking::prompt::list_ownership::ListOwnership;
-use crate::asking::prompt::orientation::describe_surroundings;
+use crate::asking::prompt::orientation::{describe_dependencies, describe_surroundings};
 use crate::asking::prompt::role::{CompanionFiles, RenderedPrompt, RoleFrame, RolePrompt};
 use crate::asking::prompt::run::{RunFrame, fill_run_template, find_run_template};
 use crate::asking::prompt::task::{ReviewFocus, ReviewParts, render_review};
@@ -86,7 +86,7 @@ impl<'a> PromptWriter<'a> {
         let surroundings = describe_surroundings(list, current, &materials.commits);
         let diff_command = find_reviewed_range(state, &order.purpose)
             .filter(|(from, to)| from != to)
-            .map(|(from, to)| format_diff_command(from, to, &list_hidden_files(state)));
+            .map(|(from, to)| format_diff_command(&from, &to, &list_hidden_files(state)));
         let warnings = Vec::new();
         Self { state, order, materials, reserved, surroundings, diff_command, warnings }
     }
@@ -256,7 +256,11 @@ impl<'a> PromptWriter<'a> {
         let wanted = task.and_then(|task| state.tasks.as_ref()?.requested_changes.get(&task.id));
         let is_of_task =
             |it: &&Handoff| task.is_some_and(|task| task.id == it.task_completed.task_id);
+        let dependencies = task.zip(state.tasks.as_ref());
+        let dependencies =
+            dependencies.map(|(task, tasks)| describe_dependencies(&tasks.list, task, &[]));
         let parts = ReviewParts {
+            dependencies: dependencies.as_deref().unwrap_or_default(),
             patch: &patch,
             diff_command: diff_command.as_deref(),
             gate_scripts: &state.recipe.gate_scripts,

@@ -42,9 +42,10 @@ impl Engine<'_> {
         };
         let part = self.state.recipe.plan.as_ref().map(|plan| plan.part);
         let (open, person) = match (current.plan(), part) {
-            (Some(PlanState::Usable { counts, person, .. }), Some(PlanPart::Follows)) => {
+            (Some(PlanState::Usable { counts, person, .. }), Some(part)) => {
                 let names = |count: String| format!("{count}: {}", person.join("; "));
-                (counts.open, counts.describe_person_items().map(names))
+                let open = if part == PlanPart::Follows { counts.open } else { 0 };
+                (open, counts.describe_person_items().map(names))
             }
             (_, _) => (0, None),
         };

@@ -64,6 +64,20 @@ fn complete_work_ends_with_0() {
 }
 
 #[test]
+fn a_complete_plan_names_the_next_command_and_what_a_person_has_to_do() {
+    let text = "- [ ] Greet\n- [x] Part\n- [?] Sign: needs the key\n";
+    let sealed = scene(&always(json!([plan(text), commit("Plan"), complete()])), &json!({}));
+    let end = sealed.run_ralph(&["plan"]).expect_code(0);
+    assert!(
+        end.stderr.contains("Plan: 1 of 3 items done, 1 item needs a person"),
+        "{}",
+        end.stderr
+    );
+    assert!(end.stderr.contains("1 item needs a person: Sign: needs the key"), "{}", end.stderr);
+    assert!(end.stderr.contains("ralph build "), "{}", end.stderr);
+}
+
+#[test]
 fn iterations_that_change_nothing_end_the_run() {
     // An agent that does nothing, and one that always leaves the same file uncommitted.
     let idle = COMMANDS.map(|words| (words, json!([says("Hm.")])));
