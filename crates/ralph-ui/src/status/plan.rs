@@ -141,7 +141,7 @@ mod tests {
         check(
             &there("- [x] All\n- [?] Choose the license: a decision\n"),
             &expect![[r"
-                Plan       1 of 1 item done, 1 item needs a person (.ralph/plan.md)
+                Plan       1 of 2 items done, 1 item needs a person (.ralph/plan.md)
                   [?] Choose the license: a decision
             "]],
         );

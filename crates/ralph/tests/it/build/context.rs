@@ -56,7 +56,7 @@ fn the_last_iterations_join_at_their_level() {
         Constraints:
         - No network: Cache it
 
-        ## Earlier iterations
+        ## Accepted work before that
         [d] Wrote $RALPH_TASK. Passed the checks, committed. 1 file.
         [c] Wrote $RALPH_TASK. Passed the checks, committed. 1 file.
         [b] Wrote $RALPH_TASK. Passed the checks, committed. 1 file.
