@@ -66,8 +66,8 @@ pub fn render_attempt_prompt(
     let protected = recipe.protected_names();
     // The last handoff is shown with all its decisions.
     let before: Vec<&Handoff> = handoffs.iter().rev().skip(1).collect();
-    let list = state.tasks.as_ref().map(|tasks| &tasks.list);
-    let dependencies = list.map(|list| describe_dependencies(list, task, &before));
+    let dependencies =
+        (state.tasks.as_ref()).map(|tasks| describe_dependencies(&tasks.list, task, &before));
     let parts = TaskParts {
         task,
         dependencies: dependencies.as_deref().unwrap_or_default(),

@@ -35,20 +35,20 @@ pub fn describe_surroundings(
     current: Option<&TaskId>,
     commits: &[String],
 ) -> String {
-    let mut last = String::new();
+    let mut history = String::new();
     if !commits.is_empty() {
-        last.push_str("Last commits, newest first:\n");
+        history.push_str("Last commits, newest first:\n");
         for subject in commits.iter().take(NAMED_COMMITS) {
-            let _ = writeln!(last, "- {}", text::join_to_line(subject, LINE_CHARS));
+            let _ = writeln!(history, "- {}", text::join_to_line(subject, LINE_CHARS));
         }
     }
     let tasks = list.map(|list| &list.tasks[..]).filter(|tasks| tasks.len() > 1);
     let describe = |count: usize| {
         let tasks = tasks.map(|tasks| list_tasks(tasks, current, count)).unwrap_or_default();
-        format_section("Other work", &format!("{tasks}{last}"))
+        format_section("Other work", &format!("{tasks}{history}"))
     };
-    let sizes = (1..=NAMED_TASKS).rev().map(describe);
-    let fitting = sizes.into_iter().find(|text| text.chars().count() <= MOST_CHARS);
+    let mut sizes = (1..=NAMED_TASKS).rev().map(describe);
+    let fitting = sizes.find(|text| text.chars().count() <= MOST_CHARS);
     fitting.unwrap_or_else(|| describe(1))
 }
 

@@ -57,7 +57,7 @@ fn a_run_in_a_pipe() {
     let mut stage = Stage::new(&pipe());
     two_iterations(&mut stage);
     assert!(!stage.text().contains('\u{1b}'));
-    stage.shows(&expect![[r"
+    stage.shows(&expect![[r#"
         ▶ ralph 0.1.0, run 20261114-231500-k3f9
           workflow prompt, agent claude (opus)
           at most 10 iterations, $20.00
@@ -103,7 +103,7 @@ fn a_run_in_a_pipe() {
           tokens: 3.6M in (2.5M cached) / 135K out
           git log -n 1  see the commits of this run
           ralph log     read what happened
-    "]]);
+    "#]]);
 }
 
 #[test]
@@ -113,7 +113,7 @@ fn a_run_in_a_log_is_ascii_with_times_and_keeps_to_its_width() {
     let mut stage = Stage::of(options);
     two_iterations(&mut stage);
     assert!(stage.text().is_ascii());
-    stage.shows(&expect![[r"
+    stage.shows(&expect![[r#"
         [23:15:00] > ralph 0.1.0, run 20261114-231500-k3f9
         [23:15:00]   workflow prompt, agent claude (opus)
         [23:15:00]   at most 10 iterations, $20.00
@@ -161,7 +161,7 @@ fn a_run_in_a_log_is_ascii_with_times_and_keeps_to_its_width() {
         [23:27:20]   tokens: 3.6M in (2.5M cached) / 135K out
         [23:27:20]   git log -n 1  see the commits of this run
         [23:27:20]   ralph log     read what happened
-    "]]);
+    "#]]);
 }
 
 #[test]
@@ -282,10 +282,10 @@ fn a_quiet_run_shows_only_what_matters() {
     stage.view.write_remark("not said");
     two_iterations(&mut stage);
     stage.tell(Event::Warned { text: "the settings changed".into() });
-    stage.shows(&expect![[r"
+    stage.shows(&expect![[r#"
         ✅ Run ended: complete
         ⚠ the settings changed
-    "]]);
+    "#]]);
 }
 
 #[test]
@@ -295,7 +295,7 @@ fn without_the_stream_only_the_summary_of_a_call_is_shown() {
     let mut stage = Stage::of(options);
     let bare = Recipe { gates: Vec::new(), ..recipe() };
     stage.begin(bare).iterate(1).ask(1, Role::Prompt).answer(1, "I tried.").judge();
-    stage.shows(&expect![[r"
+    stage.shows(&expect![[r#"
         ▶ ralph 0.1.0, run 20261114-231500-k3f9
           workflow prompt, agent claude (opus)
           at most 10 iterations, $20.00
@@ -305,7 +305,7 @@ fn without_the_stream_only_the_summary_of_a_call_is_shown() {
         Checkpoint 1a2b3c4
         ✅ Complete (cost: $5.76, tokens: 1.2M in (850K cached) / 45K out, tools: 58, errors: 4, time: 6m7s)
         ● Not done: the agent did not say DONE
-    "]]);
+    "#]]);
 }
 
 #[test]
@@ -325,7 +325,7 @@ fn failures_of_the_agent_are_reported_with_consequences() {
         outcome: Outcome::AgentFailed { failure: login, asks: 3 },
         left: None,
     });
-    stage.shows(&expect![[r"
+    stage.shows(&expect![[r#"
         ▶ ralph 0.1.0, run 20261114-231500-k3f9
           workflow prompt, agent claude (opus)
           at most 10 iterations, $20.00
@@ -350,7 +350,7 @@ fn failures_of_the_agent_are_reported_with_consequences() {
           hint: run `claude` once and log in
           ralph resume  resume after fixing this
           ralph log     read what happened
-    "]]);
+    "#]]);
 }
 
 /// Waits for a limit for 25 minutes.
@@ -371,7 +371,7 @@ fn wait(stage: &mut Stage) {
 fn a_wait_in_a_pipe_is_a_line_now_and_then() {
     let mut stage = Stage::new(&pipe());
     wait(&mut stage);
-    stage.shows(&expect![[r"
+    stage.shows(&expect![[r#"
         ▶ ralph 0.1.0, run 20261114-231500-k3f9
           workflow prompt, agent claude (opus)
           at most 10 iterations, $20.00
@@ -385,7 +385,7 @@ fn a_wait_in_a_pipe_is_a_line_now_and_then() {
         ⏳ Usage limit: still waiting, resumes at 23:40 (in 15m 0s)
         ⏳ Usage limit: still waiting, resumes at 23:40 (in 5m 0s)
         Asking claude again (call 2)
-    "]]);
+    "#]]);
 }
 
 #[test]
@@ -420,7 +420,7 @@ fn leftovers_are_warned_about() {
     let output = "lint-staged: 3 errors\n".to_owned();
     stage.tell(Event::Landed { landed: Landed::CommitRefused { output } });
     stage.tell(Event::Landed { landed: Landed::RolledBack { kept: None } });
-    stage.shows(&expect![[r"
+    stage.shows(&expect![[r#"
         ▶ ralph 0.1.0, run 20261114-231500-k3f9
           workflow prompt, agent claude (opus)
           at most 10 iterations, $20.00
@@ -436,7 +436,7 @@ fn leftovers_are_warned_about() {
         ✘ The commit was refused; the next prompt reports it
           ⎿  lint-staged: 3 errors
         ↩ Rolled back to the checkpoint; there was nothing to keep
-    "]]);
+    "#]]);
 }
 
 #[test]
@@ -464,7 +464,7 @@ fn every_end_suggests_the_next_command() {
         stage.tell(Event::RunEnded { outcome, left: None });
         shown.push_str(&stage.text()[header..]);
     }
-    expect![[r"
+    expect![[r#"
 
         ✅ Run ended: complete
           0 iterations, 0 commits, 0.0s
@@ -506,7 +506,7 @@ fn every_end_suggests_the_next_command() {
           0 iterations, 0 commits, 0.0s
           ralph resume  resume where it stopped
           ralph log     read what happened
-    "]]
+    "#]]
     .assert_eq(&shown);
 }
 
@@ -541,7 +541,7 @@ fn an_interrupted_agent_did_not_fail() {
     stage.fail(1, Failure::new(FailureClass::Interrupted, "by the user"));
     stage.tell(Event::RunEnded { outcome: Outcome::Interrupted, left: None });
     stage.tell(Event::RunResumed { version: "0.2.0".into(), recipe: None });
-    expect![[r"
+    expect![[r#"
         [WARN] Interrupted (tools: 0, errors: 0, time: 2.5s)
 
         [WARN] Run ended: interrupted
@@ -549,6 +549,6 @@ fn an_interrupted_agent_did_not_fail() {
           ralph resume  resume where it stopped
           ralph log     read what happened
         > ralph 0.2.0 resumes run 20261114-231500-k3f9, 1 iteration so far
-    "]]
+    "#]]
     .assert_eq(&stage.text()[header..]);
 }
