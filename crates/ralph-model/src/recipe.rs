@@ -271,8 +271,7 @@ impl Recipe {
         format!("<promise>{}</promise>", self.completion_response)
     }
 
-    /// Returns the tag with which an agent answers a prompt when all is done: that of the
-    /// templates, or of the user's own text.
+    /// Returns the tag with which an agent answers a template or the user's own prompt.
     pub fn completion_tag(&self) -> String {
         if matches!(self.work, Work::Prompt(PromptSource::Template(_))) {
             return self.completion_signal();
@@ -375,8 +374,7 @@ pub struct TaskWork {
     /// Tasks that agents added to the list in earlier runs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub added: Vec<TaskId>,
-    /// The state of the repository before the work of a failure branch was restored. The
-    /// changes of the task count from there.
+    /// The state before the work of a failure branch was restored; changes count from there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restored_onto: Option<Checkpoint>,
 }
