@@ -36,6 +36,7 @@ pub fn build_request(kind: AgentKind, flags: &[&str], prompt: &str) -> AgentRequ
         idle_limit: Millis::from_mins(1),
         cost_left: None,
         task: None,
+        session: None,
         schema: None,
     }
 }

@@ -5,6 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use ralph_model::agent::AgentChoice;
+use ralph_model::agent_call_state::OpenSession;
 use ralph_model::agent_output::{AgentEvent, Reply};
 use ralph_model::amendment::AmendmentRecord;
 use ralph_model::capability::SchemaOutput;
@@ -70,6 +71,8 @@ pub struct AgentRequest {
     pub task: Option<TaskId>,
     pub agent: AgentChoice,
     pub prompt: String,
+    /// The session that it continues, for a follow-up question.
+    pub session: Option<OpenSession>,
     /// The JSON Schema of the requested answer, if any. An agent without schema support
     /// gets it in the prompt only.
     pub schema: Option<Schema>,

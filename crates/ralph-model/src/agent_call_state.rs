@@ -4,7 +4,7 @@
 //! Part of the state, so it changes only by events. Not here: the prompt.
 
 use crate::agent::AgentKind;
-use crate::agent_output::Reply;
+use crate::agent_output::{Reply, Usage};
 use crate::failure::Failure;
 use crate::ids::AskNumber;
 use crate::units::{Millis, Timestamp};
@@ -27,6 +27,8 @@ pub struct AgentCallState {
     pub agent: Option<AgentKind>,
     /// Whether a call failed because the API refused its JSON Schema.
     pub is_schema_refused: bool,
+    /// Whether the last call continued the session of an answer in the wrong form.
+    pub is_resumed: bool,
     /// The end, once reached.
     pub end: Option<AgentCallEnd>,
     pub last_failure: Option<Failure>,
@@ -43,6 +45,28 @@ pub struct WrongAnswer {
     pub texts: Vec<String>,
     /// What is wrong with the last one.
     pub fault: String,
+    /// The session that gave the last one.
+    pub session: AgentSession,
+}
+
+/// The session of an answer in the wrong form, which a follow-up may continue.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum AgentSession {
+    /// The agent reported none.
+    #[default]
+    Unknown,
+    Open(OpenSession),
+    /// The agent could not continue it.
+    Lost,
+}
+
+/// A session that can be continued.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OpenSession {
+    /// The agent's own id of it.
+    pub id: String,
+    /// Its usage so far. Agents report the usage of the whole session.
+    pub usage: Usage,
 }
 
 /// Which prompt a call gets.

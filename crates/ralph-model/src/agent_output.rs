@@ -156,6 +156,21 @@ impl Usage {
         }
     }
 
+    /// Returns what is left without an earlier part.
+    #[must_use]
+    pub fn minus(self, part: Self) -> Self {
+        let less = |all: Tokens, part: Tokens| Tokens(all.0.saturating_sub(part.0));
+        Self {
+            input: less(self.input, part.input),
+            output: less(self.output, part.output),
+            cache_read: less(self.cache_read, part.cache_read),
+            cache_write: less(self.cache_write, part.cache_write),
+            cost: self
+                .cost
+                .map(|cost| UsdMicros(cost.0.saturating_sub(part.cost.map_or(0, |it| it.0)))),
+        }
+    }
+
     /// Returns the total of all tokens, as a token budget counts them.
     pub fn tokens(self) -> Tokens {
         self.input

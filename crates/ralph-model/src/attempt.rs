@@ -13,6 +13,9 @@ use crate::worktree::{Checkpoint, TreeId};
 /// Attempts that are shown in a prompt.
 const KEPT_ATTEMPTS: usize = 3;
 
+/// The cause of an attempt that failed because a review gave no usable verdict.
+pub const REVIEW_CAUSE: &str = "review";
+
 /// A failed attempt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attempt {

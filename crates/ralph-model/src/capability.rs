@@ -23,6 +23,8 @@ pub struct Capabilities {
     pub stop_hook: Support,
     /// Whether it can resume a session.
     pub resume: Support,
+    /// Whether ralph continues its session for a follow-up question.
+    pub follow_ups: Support,
     pub echo: PromptEcho,
     pub text_mode: TextMode,
     /// Whether it reports when a usage limit resets.

@@ -101,6 +101,9 @@ pub enum Event {
         /// The token that the answer must repeat, if there is one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         token: Option<String>,
+        /// The session that it continues, for a follow-up question.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        session: Option<String>,
     },
     /// The agent call ended.
     Replied {

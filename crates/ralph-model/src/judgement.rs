@@ -111,6 +111,13 @@ pub enum Verdict {
     Compacted { trigger: CompactionTrigger },
 }
 
+impl Verdict {
+    /// Returns whether an iteration on a prompt passed the gates and did not complete the work.
+    pub fn is_open_pass(&self) -> bool {
+        matches!(self, Self::Passed { .. } | Self::NotHandedIn { .. })
+    }
+}
+
 /// Returns why work is not complete, for people and for the next attempt.
 pub fn describe_incomplete(left: &[String]) -> String {
     match left {

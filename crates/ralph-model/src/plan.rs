@@ -19,9 +19,9 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Returns how many items an agent can do or has done.
+    /// Returns the number of items, with those that only a person can do.
     pub fn total(self) -> u32 {
-        self.open.saturating_add(self.done)
+        self.open.saturating_add(self.done).saturating_add(self.person)
     }
 
     /// Returns `2 items need a person`, if so.

@@ -28,6 +28,7 @@ use crate::sandbox::SandboxPolicy;
 use crate::stuck::StuckPolicy;
 use crate::task::{ListForm, ListOwner, TaskList, TaskStatus};
 use crate::units::Millis;
+use crate::worktree::Checkpoint;
 
 pub use ownership::{CommitOwner, HistoryOwner, Ownership};
 pub use prompt::{
@@ -270,9 +271,11 @@ impl Recipe {
         format!("<promise>{}</promise>", self.completion_response)
     }
 
-    /// Returns the tag with which an agent answers one of the user's prompts when all is
-    /// done.
+    /// Returns the tag with which an agent answers a template or the user's own prompt.
     pub fn completion_tag(&self) -> String {
+        if matches!(self.work, Work::Prompt(PromptSource::Template(_))) {
+            return self.completion_signal();
+        }
         format!("<response>{}</response>", self.completion_response)
     }
 
@@ -373,6 +376,9 @@ pub struct TaskWork {
     /// Tasks that agents added to the list in earlier runs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub added: Vec<TaskId>,
+    /// The state before the work of a failure branch was restored; changes count from there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restored_onto: Option<Checkpoint>,
 }
 
 /// Which tasks that failed before a run are tried again.
@@ -431,6 +437,7 @@ impl TaskWork {
             hard_limit: Millis::from_mins(60),
             earlier: Vec::new(),
             added: Vec::new(),
+            restored_onto: None,
         }
     }
 

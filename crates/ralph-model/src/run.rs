@@ -21,6 +21,7 @@ use crate::ids::{Role, RunId};
 use crate::judgement::Feedback;
 use crate::memory::{Memory, SinceCompaction};
 use crate::outcome::Outcome;
+use crate::plan::PlanState;
 use crate::recipe::Recipe;
 use crate::task_state::TaskState;
 use crate::units::{Millis, Timestamp};
@@ -51,6 +52,8 @@ pub struct RunState {
     pub unchanged: u32,
     /// The tree after the last iteration on a prompt, if observed.
     pub last_tree: Option<TreeId>,
+    /// The plan after the last iteration, if there is one.
+    pub last_plan: Option<PlanState>,
     /// The trees on which gates passed, by gate.
     pub passed_trees: BTreeMap<String, TreeId>,
     /// Autorun files that agents changed.
@@ -148,15 +151,16 @@ impl RunState {
             .any(|result| result.gate == gate && result.status == GateStatus::Failed)
     }
 
-    /// Returns whether an iteration left the tree unchanged. False if the tree was not
-    /// observed.
+    /// Returns whether an iteration left the tree unchanged, and the plan, which git may
+    /// ignore. False if the tree was not observed.
     pub fn has_changed_nothing(&self, current: &Iteration) -> bool {
         let found = match (&self.last_tree, current.checkpoint()) {
             (Some(last), _) => Some(last),
             (None, Some(Checkpoint::Git { tree, .. })) => tree.as_ref(),
             (None, Some(Checkpoint::None) | None) => None,
         };
-        found.is_some() && found == current.observed_tree()
+        let is_plan_same = current.plan().is_none() || current.plan() == self.last_plan.as_ref();
+        is_plan_same && found.is_some() && found == current.observed_tree()
     }
 
     /// Returns how long the open iteration has been running.

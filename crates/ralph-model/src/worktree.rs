@@ -161,6 +161,16 @@ pub enum Checkpoint {
     },
 }
 
+impl Checkpoint {
+    /// Returns the commit that was checked out.
+    pub fn head(&self) -> Option<&CommitId> {
+        match self {
+            Self::None => None,
+            Self::Git { head, .. } => head.as_ref(),
+        }
+    }
+}
+
 /// A finished step of a landing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "did")]

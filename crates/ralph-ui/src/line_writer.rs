@@ -23,6 +23,8 @@ pub(crate) struct LineWriter<W: Write> {
     at: Timestamp,
     line: CursorLine,
     piece: String,
+    /// How many warnings were written.
+    warnings: u32,
 }
 
 /// The state of the line that the cursor is on.
@@ -48,6 +50,7 @@ impl<W: Write> LineWriter<W> {
             at: Timestamp::default(),
             line: CursorLine::Fresh,
             piece: String::new(),
+            warnings: 0,
         }
     }
 
@@ -97,8 +100,14 @@ impl<W: Write> LineWriter<W> {
         self.write_piece();
     }
 
+    /// Returns how many warnings were written.
+    pub(crate) fn count_warnings(&self) -> u32 {
+        self.warnings
+    }
+
     /// Writes a message of ralph after a mark, wrapped where it is too long.
     pub(crate) fn write_marked(&mut self, mark: LineMark, text: &str) {
+        self.warnings += u32::from(mark == LineMark::Warn);
         let indent = sanitize::count_columns(self.style.format_mark(mark)) + 1;
         let lines = self.wrap_text(text, indent);
         let sign = self.style.paint_mark(mark);

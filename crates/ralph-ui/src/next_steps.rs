@@ -23,6 +23,8 @@ pub(crate) struct NextStepFacts<'a> {
     pub(crate) agent_commits: u32,
     pub(crate) started: Timestamp,
     pub(crate) has_tasks: bool,
+    /// Whether the run made a plan, which `ralph build` follows.
+    pub(crate) is_plan: bool,
     /// The run id, if the commands must name it.
     pub(crate) run: Option<&'a RunId>,
 }
@@ -51,6 +53,9 @@ pub(crate) fn suggest_commands(
             format!("ralph tasks show {}", quote_name(&task.0)),
             "what the last review still wanted",
         );
+    }
+    if facts.is_plan && matches!(facts.outcome, Some(Outcome::Complete)) {
+        add("ralph build".to_owned(), "do the work, after reading the plan");
     }
     if facts.agent_commits > 0 {
         let since = facts.started.to_utc();

@@ -182,6 +182,7 @@ pub(crate) fn suggest_next_commands(summary: &Summary) -> Vec<(String, String)> 
         agent_commits: summary.agent_commits,
         started: summary.started,
         has_tasks: summary.progress.is_some(),
+        is_plan: false,
         run: Some(&summary.run),
     };
     next_steps::suggest_commands(&facts, Timestamp::to_utc)

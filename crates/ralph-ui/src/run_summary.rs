@@ -4,6 +4,7 @@
 
 use std::io::Write;
 
+use ralph_model::ids::Role;
 use ralph_model::outcome::{Outcome, SandboxBlockedGate};
 use ralph_model::recipe::CommitPolicy;
 use ralph_model::run::RunState;
@@ -27,10 +28,12 @@ pub(crate) fn print_summary<W: Write>(
     now: Timestamp,
     state: &RunState,
 ) {
+    // Some warnings are no events, and those of an earlier process were not written here.
+    let warnings = page.count_warnings().max(state.totals.warnings);
     page.write_blank_line();
     print_outcome(page, outcome);
     crate::task_lines::print_questions(page, state);
-    page.write_indented(2, Paint::None, &format_figures(state));
+    page.write_indented(2, Paint::None, &format_figures(state, warnings));
     crate::task_lines::print_task_summary(page, state);
     crate::task_lines::print_left_open(page, state);
     if state.totals.usage.tokens().0 > 0 {
@@ -99,7 +102,7 @@ pub(crate) fn print_outcome<W: Write>(page: &mut LineWriter<W>, outcome: &Outcom
 }
 
 /// Returns `3 iterations, 2 commits, $1.23, 12m 4s`.
-fn format_figures(state: &RunState) -> String {
+fn format_figures(state: &RunState, warnings: u32) -> String {
     let totals = &state.totals;
     let counted =
         |count: u32, what: &str| format!("{count} {what}{}", choose_plural(count as usize));
@@ -109,8 +112,8 @@ fn format_figures(state: &RunState) -> String {
     if totals.waited > Millis::ZERO {
         parts.push(format!("{} of waiting", totals.waited));
     }
-    if totals.warnings > 0 {
-        parts.push(counted(totals.warnings, "warning"));
+    if warnings > 0 {
+        parts.push(counted(warnings, "warning"));
     }
     parts.join(", ")
 }
@@ -160,6 +163,7 @@ fn collect_facts<'a>(outcome: &'a Outcome, state: &'a RunState) -> NextStepFacts
         agent_commits: state.totals.commits - own,
         started: state.started,
         has_tasks: state.tasks.is_some(),
+        is_plan: state.recipe.role == Role::Plan,
         run: None,
     }
 }

@@ -84,13 +84,19 @@ pub fn describe_run(
         text.push_str(&format!("Tasks      {done} of {total} done{shortfall}{rest}\n\n"));
         text.push_str(&format_task_table(&summary.tasks, style));
     }
-    if !summary.left_open.is_empty() {
-        text.push_str("\nLeft open\n");
-    }
+    let (mut open, mut advice) = (String::new(), String::new());
     for task in &summary.left_open {
         let id = tasks::format_task_id(&task.id);
         for (kind, entry) in task.left.entries() {
-            text.push_str(&format!("  {id} {kind}: {}\n", format_line(entry)));
+            open.push_str(&format!("  {id} {kind}: {}\n", format_line(entry)));
+        }
+        for entry in &task.left.recommendations {
+            advice.push_str(&format!("  {id}: {}\n", format_line(entry)));
+        }
+    }
+    for (title, lines) in [("Left open", open), ("Recommendations", advice)] {
+        if !lines.is_empty() {
+            text.push_str(&format!("\n{title}\n{lines}"));
         }
     }
     for task in &summary.auto_approved {

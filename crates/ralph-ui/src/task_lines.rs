@@ -267,21 +267,33 @@ pub(crate) fn print_questions<W: Write>(page: &mut LineWriter<W>, state: &RunSta
 /// Entries of landed work that are shown at the end of a run.
 const MOST_LEFT: usize = 10;
 
-/// Prints at the end what landed work leaves open.
+/// Prints at the end what landed work leaves open, and what its authors recommend.
 pub(crate) fn print_left_open<W: Write>(page: &mut LineWriter<W>, state: &RunState) {
     let Some(board) = &state.tasks else { return };
     let left = report::list_left_open(board);
-    let entries: Vec<(String, &str, &str)> = left
+    let open = left
         .iter()
-        .flat_map(|task| task.left.entries().map(|(kind, it)| (task.id.0.clone(), kind, it)))
-        .collect();
+        .flat_map(|task| task.left.entries().map(|(kind, it)| format!("{} {kind}: {it}", task.id)));
+    print_entries(page, "left open:", Paint::Warn, &open.collect::<Vec<_>>());
+    let advice = left
+        .iter()
+        .flat_map(|task| task.left.recommendations.iter().map(|it| format!("{}: {it}", task.id)));
+    print_entries(page, "recommendations:", Paint::None, &advice.collect::<Vec<_>>());
+}
+
+fn print_entries<W: Write>(
+    page: &mut LineWriter<W>,
+    title: &str,
+    paint: Paint,
+    entries: &[String],
+) {
     if entries.is_empty() {
         return;
     }
-    page.write_indented(2, Paint::None, "left open:");
-    for (task, kind, entry) in entries.iter().take(MOST_LEFT) {
-        let (task, entry) = (shorten_text(page, task), shorten_text(page, entry));
-        page.write_indented(4, Paint::Warn, &format!("{task} {kind}: {entry}"));
+    page.write_indented(2, Paint::None, title);
+    for entry in entries.iter().take(MOST_LEFT) {
+        let entry = shorten_text(page, entry);
+        page.write_indented(4, paint, &entry);
     }
     let more = entries.len().saturating_sub(MOST_LEFT);
     if more > 0 {

@@ -128,6 +128,7 @@ fn build_sample_request(
         task: None,
         agent: agent.clone(),
         prompt: prompt.to_owned(),
+        session: None,
         schema: None,
         soft_limit: limits.ask_soft,
         hard_limit: limits.ask_hard,

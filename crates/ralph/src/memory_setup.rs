@@ -172,10 +172,13 @@ fn list_open_attempts(tasks: &TaskState) -> Vec<EarlierAttempts> {
 /// Returns the recipe with where the work of a task's earlier attempts is now.
 pub(crate) fn with_former_work(mut recipe: Recipe, task: &TaskId, work: &FormerWork) -> Recipe {
     let Work::Tasks(tasks) = &mut recipe.work else { return recipe };
+    if let FormerWork::InTree(onto) = work {
+        tasks.restored_onto = Some(onto.clone());
+    }
     for EarlierAttempts { log, .. } in tasks.earlier.iter_mut().filter(|it| it.task == *task) {
         let at = log.recent.last().map(|last| last.gate.clone()).unwrap_or_default();
         log.last_outcome = Some(match work {
-            FormerWork::InTree => WorkOutcome::Failed { at },
+            FormerWork::InTree(_) => WorkOutcome::Failed { at },
             FormerWork::Archived(branch) => {
                 WorkOutcome::Abandoned { at, branch: Some(branch.clone()) }
             }

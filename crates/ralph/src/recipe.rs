@@ -96,7 +96,6 @@ pub(crate) fn for_prompt(
     if loaded.settings.finish_note {
         recipe.prompt.finish = FinishNote::Added;
     }
-    recipe.limits.unchanged = Some(loaded.settings.stuck.after);
     Ok(recipe)
 }
 
@@ -137,6 +136,7 @@ pub(crate) fn for_tasks(
         soft_limit: settings.timeouts.global.soft.0.scale(factor),
         hard_limit: settings.timeouts.global.hard.0.scale(factor),
         earlier: Vec::new(),
+        restored_onto: None,
         added: Vec::new(),
     };
     build_recipe(
@@ -213,6 +213,11 @@ fn build_recipe(loaded: &LoadedSettings, flow: WorkflowDefaults<'_>) -> Result<R
     }
     agents.retain(|_, choice| *choice != agent);
     let landing = build_landing_policy(settings, flow.commit);
+    // A task list counts attempts instead.
+    let unchanged = match flow.work {
+        Work::Prompt(_) => Some(settings.stuck.after),
+        Work::Tasks(_) => None,
+    };
     let is_strategy_set = loaded.is_set("validationStrategy");
     Ok(Recipe {
         workflow: flow.workflow.to_owned(),
@@ -280,7 +285,7 @@ fn build_recipe(loaded: &LoadedSettings, flow: WorkflowDefaults<'_>) -> Result<R
             },
             max_wait: settings.rate_limit.max_wait.0,
         },
-        limits: build_run_limits(settings, flow.iterations),
+        limits: RunLimits { unchanged, ..build_run_limits(settings, flow.iterations) },
     })
 }
 

@@ -22,7 +22,7 @@ use ralph_model::outcome::{ExitStatus, Outcome};
 use ralph_model::recipe::{CommitOwner, Recipe};
 use ralph_model::run::RunState;
 use ralph_model::units::Millis;
-use ralph_model::worktree::UNCOMMITTED_FILES;
+use ralph_model::worktree::{Checkpoint, UNCOMMITTED_FILES};
 use ralph_ui::session::SessionLog;
 use ralph_ui::style::Style;
 use ralph_ui::time::WallClock;
@@ -66,7 +66,8 @@ pub(crate) struct FormerAttempt {
 /// Where the work of a task that failed before is when the run begins.
 #[derive(Debug)]
 pub(crate) enum FormerWork {
-    InTree,
+    /// In the work tree, onto this state.
+    InTree(Checkpoint),
     /// On this branch.
     Archived(String),
 }
@@ -363,7 +364,9 @@ impl RunContext {
                 newest.branch
             )),
         };
+        let mut restored = None;
         if is_taken {
+            restored = Some(git.save_start(run).map_err(CliError::from_git_error)?);
             match git.merge_failure_branch(newest).map_err(CliError::from_git_error)? {
                 TakenWork::Done => {}
                 TakenWork::Conflict { paths } => {
@@ -383,10 +386,9 @@ impl RunContext {
         for branch in &archived {
             self.out.write_line(&format!("The former work is on {branch}."));
         }
-        Ok(if is_taken {
-            Some(FormerWork::InTree)
-        } else {
-            archived.into_iter().next().map(FormerWork::Archived)
+        Ok(match restored {
+            Some(onto) => Some(FormerWork::InTree(onto)),
+            None => archived.into_iter().next().map(FormerWork::Archived),
         })
     }
 

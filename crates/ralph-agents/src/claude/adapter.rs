@@ -83,6 +83,7 @@ pub(crate) static ADAPTER: AgentAdapter = AgentAdapter {
         system_prompt: check_support_since(version, Version::new(2, 0, 34)),
         stop_hook: Support::Yes,
         resume: Support::Yes,
+        follow_ups: Support::Yes,
         echo: PromptEcho::None,
         text_mode: TextMode::Plain,
         reset_times: Support::Yes,

@@ -99,6 +99,9 @@ pub(crate) fn build_call(
             Some(&check_argument(&schema.to_string(), "the schema")?),
         );
     }
+    if let Some(session) = &request.session {
+        args.add_flag(&OTHER_SESSIONS, Some(&session.id));
+    }
     if let Some(plugin) = context.plugin.as_ref().filter(|_| can_use_plugin(&request.agent)) {
         args.add_flag(&["--settings"], Some(&build_hook_settings(request, context)));
         // In addition to the user's plugins: the flag may be given several times.
@@ -107,7 +110,7 @@ pub(crate) fn build_call(
             args.add_flag(&["--include-hook-events"], None);
         }
         // A hook recognizes ralph's session by this id. A resumed session has its own.
-        if !has_flag(user, &OTHER_SESSIONS) {
+        if request.session.is_none() && !has_flag(user, &OTHER_SESSIONS) {
             let session = make_session_id(&request.run, request.iteration, request.ask);
             args.add_flag(&["--session-id"], Some(&session));
         }

@@ -59,6 +59,7 @@ pub(crate) static ADAPTER: AgentAdapter = AgentAdapter {
         system_prompt: Support::Yes,
         stop_hook: Support::Yes,
         resume: Support::Yes,
+        follow_ups: Support::Yes,
         echo: PromptEcho::None,
         text_mode: TextMode::Plain,
         reset_times: Support::Yes,

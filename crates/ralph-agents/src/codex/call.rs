@@ -93,6 +93,9 @@ pub(crate) fn build_call(
     // too.
     let has_image = has_flag(&user, &["--image"]) || has_short_flag(&user, "-i");
     args.extend(user);
+    if let Some(session) = &request.session {
+        args.extend(["resume".to_owned(), session.id.clone()]);
+    }
     // If the user's flags contain the prompt, stdin is empty, and `-` would be a second prompt.
     if !delivery.stdin.is_empty() && !has_image {
         args.push("-".to_owned());

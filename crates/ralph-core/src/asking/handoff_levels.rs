@@ -1,7 +1,7 @@
 //! A handoff at three lengths: a line (L1), the decisions (L2), and all of it (L3), which is the
 //! file.
 //!
-//! A prompt includes the previous iteration as its decisions, the three before that as a line
+//! A prompt includes the last accepted work as its decisions, the three before that as a line
 //! each, and older ones only through the memory. Text by agents is put on one line and limited,
 //! so that it cannot pass for a heading of the prompt. Not here: what is cut if it does not fit.
 
@@ -16,7 +16,7 @@ use crate::memory::handoff_summary::{list_details, summarize_handoff};
 /// How many iterations a prompt includes as a line each, besides the last one.
 const LINES: usize = 3;
 
-/// Returns the previous iteration as a section: its decisions.
+/// Returns the last accepted work as a section: its decisions.
 pub(crate) fn build_previous_section(handoffs: &[Handoff]) -> PromptSection {
     let mut blocks = Vec::new();
     if let Some(last) = handoffs.last() {
@@ -29,7 +29,7 @@ pub(crate) fn build_previous_section(handoffs: &[Handoff]) -> PromptSection {
         };
         blocks.push(block(
             String::new(),
-            "the previous iteration",
+            "the last accepted work",
             vec![SectionPiece::new(summarize_handoff(last))],
         ));
         for (title, entries) in list_details(last) {
@@ -38,7 +38,11 @@ pub(crate) fn build_previous_section(handoffs: &[Handoff]) -> PromptSection {
             blocks.push(block(format!("{title}:"), &title.to_lowercase(), pieces));
         }
     }
-    build_section(SectionName::Previous, "The previous iteration", blocks)
+    build_section(
+        SectionName::Previous,
+        "The last accepted work, as its author described it",
+        blocks,
+    )
 }
 
 /// Returns the iterations before the previous one as a section: a line each, the latest first.
@@ -53,7 +57,7 @@ pub(crate) fn build_earlier_section(handoffs: &[Handoff]) -> PromptSection {
         label: CutLabel::Counted("earlier iterations".to_owned()),
         pieces,
     });
-    build_section(SectionName::Earlier, "Earlier iterations", blocks.into_iter().collect())
+    build_section(SectionName::Earlier, "Accepted work before that", blocks.into_iter().collect())
 }
 
 fn build_section(name: SectionName, title: &str, blocks: Vec<SectionBlock>) -> PromptSection {

@@ -9,7 +9,7 @@ mod needed;
 mod wording;
 
 use ralph_model::agent::AgentChoice;
-use ralph_model::agent_call_state::WrongAnswer;
+use ralph_model::agent_call_state::{AgentSession, OpenSession, WrongAnswer};
 use ralph_model::capability::{SchemaOutput, Support};
 use ralph_model::context::SectionCost;
 use ralph_model::control::{UserNote, count_note_chars, takes_notes, with_notes};
@@ -116,6 +116,7 @@ pub fn build_request_without_prompt(
         task: state.current.as_ref().and_then(|current| current.task.clone()),
         agent,
         prompt: String::new(),
+        session: find_open_session(state, purpose).cloned(),
         schema: select_schema(state, purpose, token),
         purpose: purpose.clone(),
         soft_limit,
@@ -285,23 +286,32 @@ fn find_wrong_answer<'a>(state: &'a RunState, purpose: &Purpose) -> Option<&'a W
     state.current.as_ref()?.call_state(purpose)?.wrong.as_ref()
 }
 
+/// Returns the session that gave an answer in the wrong form, if the agent can continue it.
+fn find_open_session<'a>(state: &'a RunState, purpose: &Purpose) -> Option<&'a OpenSession> {
+    let agent = select_agent(state, purpose);
+    let is_able = agent.capabilities.follow_ups.is_supported()
+        // A prompt among the flags cannot follow the id of a session.
+        && !agent.flags.iter().any(|flag| flag.contains("{prompt"));
+    match &find_wrong_answer(state, purpose)?.session {
+        AgentSession::Open(session) if is_able => Some(session),
+        AgentSession::Open(_) | AgentSession::Unknown | AgentSession::Lost => None,
+    }
+}
+
 /// Returns the trees before and after the work that an agent is asked to review or to describe: for a
 /// gate and a commit message the work that has not landed yet, else that of the task that awaits
 /// review.
-fn find_reviewed_range<'a>(
-    state: &'a RunState,
-    purpose: &Purpose,
-) -> Option<(&'a TreeId, &'a TreeId)> {
+fn find_reviewed_range(state: &RunState, purpose: &Purpose) -> Option<(TreeId, TreeId)> {
     match purpose {
         Purpose::Gate(_) | Purpose::Message => {
-            match (&state.base, state.current.as_ref()?.observed_tree()) {
-                (Some(Checkpoint::Git { tree: Some(base), .. }), Some(tree)) => Some((base, tree)),
-                (_, _) => None,
-            }
+            let Some(Checkpoint::Git { head, tree, .. }) = &state.base else { return None };
+            // Where the tree was not recorded, the work began at the commit.
+            let from = tree.clone().or_else(|| head.as_ref().map(|head| TreeId(head.0.clone())));
+            Some((from?, state.current.as_ref()?.observed_tree()?.clone()))
         }
         Purpose::Work => {
             let ranges = &state.tasks.as_ref()?.review_ranges;
-            ranges.get(&find_current_task(state)?.id).map(|(from, to)| (from, to))
+            ranges.get(&find_current_task(state)?.id).cloned()
         }
     }
 }

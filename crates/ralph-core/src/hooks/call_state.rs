@@ -37,7 +37,10 @@ pub fn build_call_state(state: &RunState, request: &AgentRequest, at: Timestamp)
         iteration_mode: Some(name_call_mode(&request.purpose, request.role).to_owned()),
         task: request.task.clone(),
         title: task.map(|task| task.title.clone()),
-        session: Some(make_session_id(&request.run, request.iteration, request.ask)),
+        session: Some(match &request.session {
+            Some(session) => session.id.clone(),
+            None => make_session_id(&request.run, request.iteration, request.ask),
+        }),
         project: Some(state.project.clone()),
         tasks_file: work.map(|work| state.project.join(&work.file)),
         keeper,

@@ -242,7 +242,7 @@ const EXAMPLE: &str = r#"{
     {"action": "add", "task": {"id": "", "title": "", "description": "", "acceptance_criteria": [""]}, "after": "a task id", "reason": ""},
     {"action": "modify, or remove", "task_id": "", "changes": {"title": ""}, "reason": ""}
   ],
-  "blocked": {"needs": "only if a person must help", "why": ""}
+  "blocked": {"needs": "what only a person can give; leave `blocked` out if you need nothing", "why": ""}
 }"#;
 
 #[cfg(test)]

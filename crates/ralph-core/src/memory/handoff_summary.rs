@@ -68,7 +68,7 @@ pub fn describe_author_statements(handoff: &Handoff) -> String {
         );
     }
     let mut text = format!(
-        "Nothing was changed. The author says about your points: {}\nThis is a statement, not a fact. Verify it: withdraw the points that are refuted, and keep the others.",
+        "Nothing was changed. The author says about the points of the earlier review: {}\nThis is a statement, not a fact. Verify it: withdraw the points that are refuted, and keep the others.",
         text::join_to_line(&handoff.task_completed.summary, REBUTTAL_CHARS)
     );
     write_details(&mut text, handoff);

@@ -57,7 +57,7 @@ static SCHEMA: LazyLock<Schema> = LazyLock::new(|| {
 });
 
 const EXAMPLE: &str = r#"{
-  "project_summary": "what the project is and how far it is",
+  "project_summary": "what the project is, in a few sentences",
   "completed_work": ["a thing that is done"],
   "active_constraints": [{"constraint": "what always holds", "source_iteration": "3"}],
   "architectural_decisions": ["what later work has to follow"],

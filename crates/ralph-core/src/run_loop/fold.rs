@@ -58,6 +58,7 @@ pub fn start_state(first: &Recorded) -> Result<RunState, FoldError> {
         rejected_open_items: None,
         unchanged: 0,
         last_tree: None,
+        last_plan: None,
         passed_trees: BTreeMap::new(),
         autorun_changes: BTreeSet::new(),
         tasks: None,

@@ -126,7 +126,7 @@ fn build_gate_feedback(state: &RunState, result: &GateResult) -> Feedback {
     let gate = state.recipe.gates.iter().find(|gate| gate.name == result.gate);
     let mut text = gate::format_failure(gate.and_then(|gate| gate.hint.as_deref()), result);
     if state.tasks.is_none() && state.is_broken_at_start(&result.gate) {
-        text.push_str("\nThis gate was broken before the run began. It must pass anyway.");
+        text.push_str("\nThis check was broken before the run began. It must pass anyway.");
     }
     let action = gate.map_or(FailAction::Append, |gate| gate.fail_action);
     Feedback { action, ..Feedback::from_text(text) }

@@ -13,6 +13,7 @@ use ralph_agents::{
 use ralph_core::answers::reply_fold::ReplyFold;
 use ralph_core::ports::AgentRequest;
 use ralph_model::agent::AgentChoice;
+use ralph_model::agent_call_state::OpenSession;
 use ralph_model::agent_output::{AgentEvent, Reply};
 use ralph_model::child::ChildEnd;
 use ralph_model::text::{Excerpt, Truncate};
@@ -30,6 +31,8 @@ const LONGEST_ANSWER: u64 = 16 * 1024 * 1024;
 /// Processes the output of one call: bytes in, events out, a reading at the end.
 pub(super) struct CallListener<'a> {
     pub(super) agent: &'a AgentChoice,
+    /// The session that the call continues.
+    session: Option<&'a OpenSession>,
     pub(super) translator: Translator,
     pub(super) reading: ReplyFold,
     pub(super) stdout: OutputLines,
@@ -44,6 +47,7 @@ impl<'a> CallListener<'a> {
     pub(super) fn new(request: &'a AgentRequest, directory: &Path) -> Self {
         Self {
             agent: &request.agent,
+            session: request.session.as_ref(),
             translator: agents::create_translator(request, directory),
             reading: ReplyFold::with_schema(request.schema.as_deref()),
             stdout: OutputLines::default(),
@@ -140,6 +144,9 @@ impl<'a> CallListener<'a> {
             down.map(|server| format!("the MCP server {server} did not come up")).collect();
         let mut reply = self.reading.into_reply(end, failure);
         reply.warnings.extend(down);
+        if let Some(session) = self.session {
+            reply.usage = reply.usage.minus(session.usage);
+        }
         reply
     }
 }

@@ -9,7 +9,7 @@ use ralph_core::ports::{
     Observation, SavedBranch, ScmResult, Survey, Vcs, VcsError,
 };
 use ralph_model::glob::Pattern;
-use ralph_model::ids::TaskId;
+use ralph_model::ids::{IterationNumber, RunId, TaskId};
 use ralph_model::run::IterationMark;
 use ralph_model::worktree::{Checkpoint, CommitId, TreeDiff, TreeId};
 
@@ -159,6 +159,16 @@ impl GitVcs {
             self.repository.remove_ref(&format_checkpoint_ref(mark, MOST_CHECKPOINTS))?;
         }
         Ok(())
+    }
+
+    /// Saves the state before a run restores earlier work, and returns it.
+    pub fn save_start(&mut self, run: &RunId) -> Result<Checkpoint, VcsError> {
+        let mark = IterationMark { run: run.clone(), iteration: IterationNumber(0), task: None };
+        let head = self.repository.head()?;
+        let tree = self.shadow.survey_tree(&self.repository)?;
+        self.save_checkpoint(&mark, &head, &tree)?;
+        let (head, branch) = (head.commit.map(CommitId), head.branch);
+        Ok(Checkpoint::Git { head, branch, tree: Some(TreeId(tree)) })
     }
 
     /// Reads what [`GitVcs::save_checkpoint`] recorded, in this iteration or in an earlier one that

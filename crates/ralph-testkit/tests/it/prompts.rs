@@ -75,7 +75,7 @@ fn a_gate_that_asks_how_good_the_work_is_has_a_template_too() {
     let quality = Gate { kind: GateKind::Quality, check: reviewer, hint, ..gate("quality") };
     run(&world, &recipe(work(), vec![quality]));
     let judged = prompt(&world, 1);
-    let start = "Judge a.\n\n## Look out for\nCosts ${TASK}.\n\n## The change\n`git diff start start a` shows";
+    let start = "Judge a.\n\n## Look out for\nCosts ${TASK}.\n\n## The change\n`git diff start start a -- . ':!plan.json' ':!progress.txt'` shows";
     assert!(judged.starts_with(start), "{judged}");
     assert!(judged.contains("\n+start a\n```\n\n## Current task\nID: a\n"), "{judged}");
 }

@@ -83,6 +83,7 @@ fn read_as(kind: AgentKind, output: &Output) -> ReplyFold {
         idle_limit: Millis::ZERO,
         cost_left: None,
         task: None,
+        session: None,
         schema: None,
     };
     let mut translator = agents::create_translator(&request, Path::new("/project"));

@@ -105,7 +105,7 @@ pub(super) fn render_needs_you(summary: &Summary) -> Markup {
 /// Returns what landed work leaves open.
 pub(super) fn render_left_open(summary: &Summary) -> Markup {
     let body = html! {
-        @for task in summary.left_open.iter().take(MOST_LISTED) {
+        @for task in summary.left_open.iter().filter(|it| it.left.entries().next().is_some()).take(MOST_LISTED) {
             h3 { (clean_line(&task.id.0)) ": " (clean_line(&task.title)) }
             ul {
                 @for (kind, text) in task.left.entries() {
@@ -114,7 +114,20 @@ pub(super) fn render_left_open(summary: &Summary) -> Markup {
             }
         }
     };
-    render_section("Left open", &body)
+    let advice = html! {
+        @for task in summary.left_open.iter().filter(|it| !it.left.recommendations.is_empty()).take(MOST_LISTED) {
+            h3 { (clean_line(&task.id.0)) ": " (clean_line(&task.title)) }
+            ul {
+                @for text in &task.left.recommendations {
+                    li { (clean_line(text)) }
+                }
+            }
+        }
+    };
+    html! {
+        (render_section("Left open", &body))
+        (render_section("Recommendations", &advice))
+    }
 }
 
 fn render_failed_task(task: &FailedTask) -> Markup {

@@ -26,15 +26,22 @@ pub(super) fn add_auto_approved(page: &mut String, tasks: &[AutoApprovedTask]) {
 }
 
 pub(super) fn add_left_open(page: &mut String, tasks: &[TaskRemainder]) {
-    if tasks.is_empty() {
-        return;
-    }
-    page.push_str("\n## Left open (the agents' own notes on landed work)\n\n");
+    let (mut open, mut advice) = (String::new(), String::new());
     for task in tasks {
-        let (id, title) = (escape_markdown(&task.id.0), escape_markdown(&task.title));
-        page.push_str(&format!("- **{id}** ({title})\n"));
+        let name =
+            format!("**{}** ({})", escape_markdown(&task.id.0), escape_markdown(&task.title));
         for (kind, text) in task.left.entries() {
-            page.push_str(&format!("  - {kind}: {}\n", escape_markdown(text)));
+            open.push_str(&format!("- {name} {kind}: {}\n", escape_markdown(text)));
+        }
+        for text in &task.left.recommendations {
+            advice.push_str(&format!("- {name}: {}\n", escape_markdown(text)));
+        }
+    }
+    for (title, lines) in [("Left open", open), ("Recommendations", advice)] {
+        if !lines.is_empty() {
+            page.push_str(&format!(
+                "\n## {title} (the agents' own notes on landed work)\n\n{lines}"
+            ));
         }
     }
 }

@@ -69,6 +69,7 @@ impl Journal {
             prompt_start: "Do it".into(),
             budget: Vec::new(),
             token: None,
+            session: None,
         });
         self.tell(Event::Replied { ask: AskNumber(1), reply: Box::new(reply(answer)) });
         if role != Role::Review {

@@ -47,10 +47,10 @@ pub fn format_plan(file: &str, state: &PlanFileState, style: &Style) -> String {
     };
     let list = Checklist::read(text);
     let counts = list.counts();
-    let Counts { open, done, person: _ } = counts;
+    let Counts { open, done, .. } = counts;
     let within = if is_cut { ", its beginning" } else { "" };
     let total = counts.total();
-    if total == 0 && counts.person == 0 {
+    if total == 0 {
         return format!("Plan       no check boxes in {file}{within}\n");
     }
     let items = choose_plural(total as usize);
@@ -141,7 +141,7 @@ mod tests {
         check(
             &there("- [x] All\n- [?] Choose the license: a decision\n"),
             &expect![[r"
-                Plan       1 of 1 item done, 1 item needs a person (.ralph/plan.md)
+                Plan       1 of 2 items done, 1 item needs a person (.ralph/plan.md)
                   [?] Choose the license: a decision
             "]],
         );

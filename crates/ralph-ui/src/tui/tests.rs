@@ -109,6 +109,7 @@ impl Rig {
             prompt_start: "Do it.".into(),
             budget: Vec::new(),
             token: None,
+            session: None,
         })
     }
 

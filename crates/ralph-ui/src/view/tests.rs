@@ -155,6 +155,7 @@ impl Stage {
             prompt_start: format!("Do it well.\n{}", "and well ".repeat(40)),
             budget: Vec::new(),
             token: None,
+            session: None,
         })
     }
 

@@ -74,6 +74,7 @@ fn request(kind: AgentKind) -> AgentRequest {
         purpose: Purpose::Work,
         agent: AgentChoice::new(kind, kind.name()),
         prompt: "Do the work. When all is done, print <promise>COMPLETE</promise>.".to_owned(),
+        session: None,
         schema: None,
         soft_limit: Millis::from_mins(1),
         hard_limit: Millis::from_mins(2),

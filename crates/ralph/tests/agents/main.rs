@@ -51,6 +51,8 @@ macro_rules! plays {
 //   and the process that is left in scenes of other things.
 plays! {
     claude as Claude {
+        a_follow_up_continues_the_session,
+        a_follow_up_to_a_lost_session_quotes_the_answer,
         a_task_is_handed_over_as_it_was_asked_for,
         an_answer_completes_the_work,
         what_is_left_running_is_ended_and_said,
@@ -59,6 +61,8 @@ plays! {
         a_broken_stream_completes_nothing,
     }
     codex as Codex {
+        a_follow_up_continues_the_session,
+        a_follow_up_to_a_lost_session_quotes_the_answer,
         a_task_is_handed_over_as_it_was_asked_for,
         a_task_is_built_and_reviewed_under_schemas_that_the_api_takes,
         a_refused_schema_is_asked_for_in_words,

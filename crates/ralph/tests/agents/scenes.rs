@@ -174,9 +174,68 @@ pub(crate) fn a_review_in_prose_gets_a_follow_up_question(cli: Cli) {
         Cli::Codex | Cli::Gemini | Cli::Opencode | Cli::Cline | Cli::Copilot | Cli::Pi => {
             stage.expect_events(&[("asked", 3)]);
             stage.expect_sent("Your last answer could not be used: it contains no JSON object");
-            stage.expect_sent("> made.txt says hello. Approved!");
+            // Codex is asked in the same session, which has the answer.
+            let quote =
+                if cli == Cli::Codex { "made.txt" } else { "> made.txt says hello. Approved!" };
+            stage.expect_sent(quote);
         }
     }
+}
+
+/// An approval without evidence is asked for again in the same session: the model still has what
+/// it was asked and what it answered, the follow-up does not quote it, and nothing is counted
+/// twice.
+pub(crate) fn a_follow_up_continues_the_session(cli: Cli) {
+    let mut unproven = verdict();
+    unproven["criteria"] = json!([]);
+    let turns = |project: &Path| {
+        vec![
+            cli.writes(&project.join("made.txt"), "hello"),
+            cli.hands_over(&handoff()),
+            cli.hands_over(&unproven),
+            cli.hands_over(&verdict()),
+        ]
+    };
+    let Some(stage) = Stage::new(cli, turns, &json!({})) else { return };
+    build_one_story(&stage);
+    stage.expect_events(&[("asked", 3), ("iteration_started", 2)]);
+    let (asked, replies) = (stage.sealed.find_events("asked"), stage.sealed.find_events("replied"));
+    assert_eq!(asked[2]["session"], replies[1]["reply"]["session"], "{}", stage.account());
+    let last = stage.model.turn_requests().pop().expect("a request").body.to_string();
+    for text in ["You review another agent's work", "Your last answer could not be used"] {
+        assert!(last.contains(text), "{text}: {last}");
+    }
+    assert!(!last.contains("This is what you answered"), "{last}");
+    // Both reviews took one turn of the model, and cost the same.
+    let tokens = |reply: &serde_json::Value| reply["reply"]["usage"]["output"].clone();
+    assert_eq!(tokens(&replies[2]), tokens(&replies[1]), "{replies:#?}");
+}
+
+/// A session that is gone is not continued: the answer is quoted to a new one.
+pub(crate) fn a_follow_up_to_a_lost_session_quotes_the_answer(cli: Cli) {
+    let mut unproven = verdict();
+    unproven["criteria"] = json!([]);
+    let turns = |project: &Path| {
+        vec![
+            cli.writes(&project.join("made.txt"), "hello"),
+            cli.hands_over(&handoff()),
+            cli.hands_over(&unproven),
+            cli.hands_over(&verdict()),
+        ]
+    };
+    // The first review removes the sessions of the CLI when it ends.
+    let Some(stage) = Stage::new(cli, turns, &json!({})) else { return };
+    let program = cli.name();
+    let real = std::fs::read_link(stage.sealed.bin_dir().join(program)).expect("a link");
+    std::fs::remove_file(stage.sealed.bin_dir().join(program)).expect("removed");
+    let forgetful = format!(
+        "#!/bin/sh\n'{}' \"$@\"\ncode=$?\nfind \"$HOME\" -name '*.jsonl' -delete\nfind \"$HOME\" -name 'state_*.sqlite*' -delete\nexit $code\n",
+        real.display()
+    );
+    stage.sealed.write_program(program, &forgetful);
+    build_one_story(&stage);
+    stage.expect_events(&[("asked", 4), ("iteration_started", 2)]);
+    stage.expect_sent("This is what you answered");
 }
 
 fn verdict() -> serde_json::Value {

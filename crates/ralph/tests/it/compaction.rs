@@ -339,6 +339,25 @@ fn an_attempt_has_a_turn_limit_only_where_the_user_sets_one() {
 }
 
 #[test]
+fn a_compaction_has_a_turn_limit_only_where_the_user_sets_one() {
+    for (limit, expect) in [(Value::Null, None), (json!(4), Some("4"))] {
+        let sealed = with_claude();
+        let path = ".ralph/settings.json";
+        let mut settings: Value = serde_json::from_str(&sealed.read_file(path)).expect("JSON");
+        if !limit.is_null() {
+            settings["memory"]["maxTurns"] = limit;
+        }
+        sealed.write_file(path, &settings.to_string());
+        sealed.run_ralph(&["build", "2"]);
+        let calls = called(&sealed);
+        let find = |role: &str| calls.iter().find(|call| call.starts_with(role)).expect("a call");
+        let compact = find("compact").split("--max-turns ").nth(1);
+        assert_eq!(compact.and_then(|rest| rest.split(' ').next()), expect, "{calls:#?}");
+        assert!(!find("implement").contains("--max-turns"), "{calls:#?}");
+    }
+}
+
+#[test]
 fn each_role_gets_the_servers_that_are_for_it() {
     let sealed = with_claude();
     sealed.write_program("npx", "#!/bin/sh\nexit 1\n");

@@ -191,7 +191,7 @@ fn iterations_that_change_nothing_end_the_run() {
         commit_all(&sealed);
         let end = sealed.run_ralph(&["run", "-p", "Fix the tests.", "-m", "9"]).expect_code(1);
         let shown = end.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
-        let words = "not complete: the last 3 iterations passed the checks and changed nothing, and none answered <response>DONE</response>";
+        let words = "not complete: the last 3 iterations passed the checks and changed nothing, and none finished with <response>DONE</response>";
         assert!(shown.contains(words), "{}", end.stderr);
         let warning = "two iterations in a row changed nothing; the run ends after 3 of them";
         let (before, after) = shown.split_once(warning).expect("a warning when it happens");
@@ -358,4 +358,23 @@ fn a_guardrail_can_run_after_another_one_failed() {
     run(&sealed, &[]).expect_code(1);
     let has_run = |name: &str| sealed.root().join(name).exists();
     assert_eq!(["first", "second", "third"].map(has_run), [true, false, true]);
+}
+
+#[test]
+fn the_call_for_a_commit_message_names_the_changed_files() {
+    // Without protected paths the run records no tree, only the commit.
+    let sealed = repository();
+    let calls = json!([
+        { "when": { "role": "message" }, "do": [{ "text": "<response>Add a</response>" }] },
+        { "do": [
+            { "write": { "path": "a.txt", "text": "x\n" } },
+            { "text": "<response>DONE</response>" }
+        ] }
+    ]);
+    sealed.write_script(&calls, &json!({ "scm": { "command": "git", "tasks": ["commit"] } }));
+    sealed.write_file(".gitignore", "/.ralph/\n");
+    commit_all(&sealed);
+    sealed.run_ralph(&["run", "-p", "Write a.txt."]).expect_code(0);
+    let prompts = sealed.prompts();
+    assert!(prompts[1].contains("The changed files:\na.txt | +1 -0\n"), "{}", prompts[1]);
 }

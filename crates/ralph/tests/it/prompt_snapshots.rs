@@ -172,3 +172,19 @@ fn plans_builds_and_runs() {
     let message = find_prompt(&sealed, "commit message for the changes");
     expect_file!["../data/prompts/message.md"].assert_eq(&message);
 }
+
+#[test]
+fn the_documented_lengths_are_those_of_the_prompts() {
+    const ROUNDING: usize = 100;
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/");
+    let page = std::fs::read_to_string(format!("{root}../../docs/prompts.md")).expect("a page");
+    let prompts = std::fs::read_dir(format!("{root}tests/data/prompts")).expect("prompts");
+    for file in prompts.flatten().map(|entry| entry.path()) {
+        let name = file.file_stem().expect("a name").to_string_lossy().into_owned();
+        let chars = std::fs::read_to_string(&file).expect("a prompt").chars().count();
+        let row = page.lines().find(|line| line.starts_with(&format!("| `{name}` |")));
+        let documented = row.and_then(|row| row.trim_end_matches([' ', '|']).rsplit(' ').next());
+        let documented: usize = documented.and_then(|it| it.parse().ok()).unwrap_or_default();
+        assert!(chars.abs_diff(documented) <= ROUNDING, "{name}: {chars}, documented {row:?}");
+    }
+}

@@ -12,6 +12,7 @@ use ralph_model::task::Task;
 
 use super::failure;
 use super::list_ownership::ListOwnership;
+use super::orientation::describe_dependencies;
 use super::role::{RenderedPrompt, RoleFrame, RolePrompt};
 use super::task::{self, TaskParts};
 use crate::asking::context::PromptRoom;
@@ -52,6 +53,8 @@ pub fn render_attempt_prompt(
     let recipe = &state.recipe;
     let keeping = ListOwnership::for_recipe(recipe, &frame.companions.tasks)?;
     let record = failure::list_attempts(&log, recipe);
+    let is_restored = recipe.task_work().is_some_and(|work| work.restored_onto.is_some());
+    let record = record.or_else(|| is_restored.then(|| failure::RESTORED.to_owned()));
     let (feedback, _) = super::split_feedback(&state.feedback);
     let broken = list_broken_gates(state);
     // Failed attempts are in the record of their own task, and concern no other task.
@@ -61,8 +64,13 @@ pub fn render_attempt_prompt(
     let failed = last.filter(|it| !it.is_accepted());
     let record = record.map(|record| record + &failure::list_claims(failed));
     let protected = recipe.protected_names();
+    // The last handoff is shown with all its decisions.
+    let before: Vec<&Handoff> = handoffs.iter().rev().skip(1).collect();
+    let dependencies =
+        (state.tasks.as_ref()).map(|tasks| describe_dependencies(&tasks.list, task, &before));
     let parts = TaskParts {
         task,
+        dependencies: dependencies.as_deref().unwrap_or_default(),
         protected: &protected,
         review_feedback: &task.review.feedback,
         feedback: &feedback,
@@ -73,6 +81,7 @@ pub fn render_attempt_prompt(
         escalation: log.escalation,
         patch: &gathered.patch,
         context: &gathered.files,
+        is_restored,
         last_outcome: last.and_then(|last| last.outcome.as_ref()).or(log.last_outcome.as_ref()),
         handoffs: &handoffs,
         memory: state.memory.as_deref(),
@@ -95,14 +104,19 @@ pub fn render_attempt_prompt(
 }
 
 /// Returns the hard gates that failed before the run began and have not passed since, with their
-/// failing tests.
+/// failing tests, or why they failed although their command succeeded.
 fn list_broken_gates(state: &RunState) -> Vec<(String, Vec<String>)> {
     let results = state.baseline.iter().flat_map(|baseline| &baseline.results);
     let is_broken = |result: &&GateResult| {
         result.is_hard_failure() && !state.passed_trees.contains_key(&result.gate)
     };
-    let failed = results.filter(is_broken);
-    failed.map(|result| (result.gate.clone(), result.failing.clone())).collect()
+    let describe = |result: &GateResult| match &result.reason {
+        Some(reason) if result.failing.is_empty() => {
+            (result.gate.clone(), vec![format!("{reason}, which does not count as passed")])
+        }
+        Some(_) | None => (result.gate.clone(), result.failing.clone()),
+    };
+    results.filter(is_broken).map(describe).collect()
 }
 
 /// Returns the attempt log of a task.

@@ -3,9 +3,13 @@
 //!
 //! This file writes each section. Not here: their order, which the template decides.
 
+use ralph_model::handoff::{Handoff, WorkOutcome};
+use ralph_model::ids::IterationNumber;
 use ralph_model::memory::{CompactionTrigger, Documentation, Memory, SinceCompaction};
 use ralph_model::run::{PromptSize, RunState};
 use ralph_model::task::Task;
+use ralph_model::task_state::TaskState;
+use ralph_model::text;
 
 use super::list_ownership::CHANGE_NOTHING;
 use super::role::{
@@ -19,6 +23,8 @@ use crate::tasks::next_work::{find_compaction_trigger, next_coding_task};
 pub struct CompactParts<'a> {
     pub former: Option<&'a Memory>,
     pub since: &'a SinceCompaction,
+    /// The list, for what reviews found.
+    pub tasks: Option<&'a TaskState>,
     /// The task that needs documentation to be looked up.
     pub next: Option<&'a Task>,
     pub lookup: DocsLookup<'a>,
@@ -37,14 +43,21 @@ impl<'a> CompactParts<'a> {
             Some(Documentation::Nowhere(why)) => DocsLookup::Unavailable(why),
             Some(Documentation::Unknown) | None => DocsLookup::AgentTools,
         };
-        Self { former: state.memory.as_deref(), since: &state.since_compaction, next, lookup, size }
+        Self {
+            former: state.memory.as_deref(),
+            since: &state.since_compaction,
+            tasks: state.tasks.as_ref(),
+            next,
+            lookup,
+            size,
+        }
     }
 
     /// Returns the sections that differ in each compaction, under the names shown to the user.
     pub fn sections(&self) -> [(&'static str, String); 3] {
         [
             ("memory", describe_former_memory(self.former)),
-            ("handoffs", describe_handoffs(self.since, self.size)),
+            ("handoffs", describe_handoffs(self)),
             ("libraries", describe_libraries(self)),
         ]
     }
@@ -92,7 +105,8 @@ fn describe_former_memory(former: Option<&Memory>) -> String {
     format_section("The memory so far", &text)
 }
 
-fn describe_handoffs(since: &SinceCompaction, size: PromptSize) -> String {
+fn describe_handoffs(parts: &CompactParts<'_>) -> String {
+    let (since, size) = (parts.since, parts.size);
     let mut pieces = Vec::new();
     if since.dropped_handoffs > 0 {
         pieces.push(format!("({} earlier ones are not shown.)", since.dropped_handoffs));
@@ -103,7 +117,10 @@ fn describe_handoffs(since: &SinceCompaction, size: PromptSize) -> String {
             (Some(handoff), PromptSize::Full) => {
                 let json = serde_json::to_string_pretty(handoff).unwrap_or_default();
                 let refused = if handoff.is_accepted() { "" } else { NOT_ACCEPTED };
-                format!("Iteration {iteration}:{refused}\n```json\n{json}\n```")
+                let found = find_complaint(parts, handoff, iteration)
+                    .map(|found| format!("\nThe review found: {found}"));
+                let found = found.unwrap_or_default();
+                format!("Iteration {iteration}:{refused}\n```json\n{json}\n```{found}")
             }
             (Some(_), PromptSize::Smallest) | (None, _) => {
                 format!("Iteration {iteration}: {}", entry.line)
@@ -114,6 +131,30 @@ fn describe_handoffs(since: &SinceCompaction, size: PromptSize) -> String {
         pieces.push("Nothing.".to_owned());
     }
     format_section("Handoffs since then", &pieces.join("\n\n"))
+}
+
+/// A longer complaint of a review is cut.
+const COMPLAINT_CHARS: usize = 600;
+
+/// Returns what the review of an iteration's work asked to fix. The last rejected handoffs of a
+/// task belong to its last complaints, in order.
+fn find_complaint(
+    parts: &CompactParts<'_>,
+    handoff: &Handoff,
+    iteration: IterationNumber,
+) -> Option<String> {
+    let task = &handoff.task_completed.task_id;
+    let is_rejected = |it: &Handoff| {
+        it.task_completed.task_id == *task
+            && matches!(it.outcome, Some(WorkOutcome::Passed { approved: Some(false), .. }))
+    };
+    let pending = parts.since.handoffs.iter();
+    let rejected = pending.filter(|it| it.handoff.as_deref().is_some_and(is_rejected));
+    let rejected: Vec<IterationNumber> = rejected.map(|it| it.iteration).collect();
+    let place = rejected.iter().position(|it| *it == iteration)?;
+    let complaints = parts.tasks?.complaints.get(task)?;
+    let at = (complaints.len() + place).checked_sub(rejected.len())?;
+    Some(text::join_to_line(&complaints.get(at)?.feedback, COMPLAINT_CHARS))
 }
 
 fn describe_libraries(parts: &CompactParts<'_>) -> String {
@@ -146,7 +187,7 @@ fn describe_answer() -> String {
     format_section(
         "Your answer",
         &format!(
-            "Answer with the new memory: `project_summary`, `completed_work`, `active_constraints` (each with `constraint` and the `source_iteration` it came from), `architectural_decisions`, `unresolved_issues`, `file_knowledge` (each with `path` and `purpose`), `library_docs`, and `resolved` (each with `item` and `reason`). Stay below {most} KB; a memory twice as large is rejected."
+            "Answer with the new memory: `project_summary`, `completed_work`, `active_constraints` (each with `constraint` and the `source_iteration` it came from), `architectural_decisions`, `unresolved_issues`, `file_knowledge` (each with `path` and `purpose`), `library_docs` (what is known of libraries that later tasks use; empty if nothing was looked up), and `resolved` (each with `item` and `reason`). Stay below {most} KB."
         ),
     )
 }
@@ -155,7 +196,7 @@ fn describe_answer() -> String {
 mod tests {
     use std::collections::BTreeMap;
 
-    use ralph_model::ids::{IterationNumber, TaskId};
+    use ralph_model::ids::TaskId;
 
     use super::*;
     use crate::asking::prompt::role::CompanionFiles;
@@ -205,6 +246,7 @@ mod tests {
         let parts = CompactParts {
             former: Some(&memory),
             since: &since,
+            tasks: None,
             next: Some(&next),
             lookup: DocsLookup::Unavailable("`npx` is not on the PATH"),
             size: PromptSize::Full,
@@ -229,6 +271,7 @@ mod tests {
         let parts = CompactParts {
             former: None,
             since: &SinceCompaction::default(),
+            tasks: None,
             next: None,
             lookup: DocsLookup::AgentTools,
             size: PromptSize::Full,
@@ -240,6 +283,37 @@ mod tests {
             ## Handoffs since then
             Nothing."]]
         .assert_eq(&filled(&parts));
+    }
+
+    #[test]
+    fn a_rejected_handoff_says_what_the_review_found() {
+        let (mut since, id) = (since(), TaskId("T".into()));
+        for pending in &mut since.handoffs {
+            if let Some(handoff) = &mut pending.handoff {
+                let outcome = WorkOutcome::Passed { is_committed: true, approved: Some(false) };
+                handoff.outcome = Some(outcome);
+            }
+        }
+        let mut tasks = TaskState::new(ralph_model::task::TaskList::default());
+        let complaint = |feedback: &str| ralph_model::review::ReviewComplaint {
+            review: 1,
+            feedback: feedback.into(),
+            met: Vec::new(),
+            unmet: Vec::new(),
+            tree: None,
+        };
+        tasks.complaints.insert(id, vec![complaint("Older."), complaint("No test.")]);
+        let parts = CompactParts {
+            former: None,
+            since: &since,
+            tasks: Some(&tasks),
+            next: None,
+            lookup: DocsLookup::AgentTools,
+            size: PromptSize::Full,
+        };
+        let text = filled(&parts);
+        assert!(text.contains("```\nThe review found: No test."), "{text}");
+        assert!(!text.contains("Older."), "{text}");
     }
 
     #[test]

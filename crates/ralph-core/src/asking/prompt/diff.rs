@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use ralph_model::text::TRUNCATED;
+use ralph_model::worktree::TreeId;
 
 use crate::tasks::attempt::build_fence;
 
@@ -161,6 +162,17 @@ pub fn remove_file_from_patch(patch: &str, file: &Path) -> String {
         is_shown
     });
     lines.collect()
+}
+
+/// Returns the command that shows a change without some files, which may have to be quoted.
+pub fn format_diff_command(from: &TreeId, to: &TreeId, hidden: &[String]) -> String {
+    let mut command = format!("git diff {} {}", from.0, to.0);
+    for (place, file) in hidden.iter().enumerate() {
+        let all = if place == 0 { " -- ." } else { "" };
+        let file = file.replace('\'', "'\\''");
+        let _ = write!(command, "{all} ':!{file}'");
+    }
+    command
 }
 
 /// Returns the files of a patch with the number of lines that were added and removed; empty

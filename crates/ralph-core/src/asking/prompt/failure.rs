@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 
-use ralph_model::attempt::{Attempt, AttemptLog};
+use ralph_model::attempt::{Attempt, AttemptLog, REVIEW_CAUSE};
 use ralph_model::handoff::{Handoff, WorkOutcome};
 use ralph_model::recipe::Recipe;
 use ralph_model::refusal::RefusalKind;
@@ -35,7 +35,7 @@ pub(super) fn describe_failure(parts: &TaskParts<'_>) -> FailureText {
         None => String::new(),
         Some(record) => format_section(
             "Earlier attempts",
-            &format!("{}\n{}", record.trim_end(), locate_last_changes(parts.last_outcome)),
+            &format!("{}\n{}", record.trim_end(), locate_last_changes(parts)),
         ),
     };
     let mut failed = super::format_feedback(parts.feedback.iter(), parts.room.size);
@@ -127,7 +127,7 @@ fn describe_attempt(attempt: &Attempt, recipe: &Recipe) -> String {
         "completeness" => "its author said that the task is not complete.".to_owned(),
         "hand-in" => "the work was not handed in correctly.".to_owned(),
         "blocked" => "the agent reported that it is blocked.".to_owned(),
-        "review" => "the review gave no usable verdict.".to_owned(),
+        REVIEW_CAUSE => "the review gave no usable verdict.".to_owned(),
         name => format!("it failed at {name}{count}."),
     };
     let tried = attempt.summary.trim().lines().next().unwrap_or_default();
@@ -141,9 +141,17 @@ fn describe_attempt(attempt: &Attempt, recipe: &Recipe) -> String {
     format!("{what}{tried}{files}")
 }
 
+/// The record of attempts whose work was restored and about which nothing else is known.
+pub(super) const RESTORED: &str = "An earlier run worked on this task and gave it up.";
+
+/// Where the changes of attempts are whose work was not rolled back.
+const STILL_THERE: &str = "Their changes are still in the work tree, for you to keep or to undo.";
+
 /// Describes where the changes of the last attempt are.
-fn locate_last_changes(outcome: Option<&WorkOutcome>) -> String {
-    match outcome {
+fn locate_last_changes(parts: &TaskParts<'_>) -> String {
+    let last = parts.attempts.last();
+    let has_no_changes = last.is_some_and(|last| last.tree.is_some() && last.files.is_empty());
+    match parts.last_outcome {
         Some(WorkOutcome::RolledBack { kept: Some(kept), .. }) => format!(
             "The changes of the last attempt were rolled back: the work tree is as it was before it. They are kept on `{kept}`; `git diff HEAD {kept}` shows them, and `git checkout {kept} -- PATH` brings back a file that was good."
         ),
@@ -153,11 +161,17 @@ fn locate_last_changes(outcome: Option<&WorkOutcome>) -> String {
         Some(WorkOutcome::Abandoned { branch: Some(branch), .. }) => {
             format!("Their changes are on the branch `{branch}` and not in the work tree.")
         }
+        _ if parts.is_restored => {
+            format!("{STILL_THERE} If they are complete now, only hand them in.")
+        }
+        Some(WorkOutcome::Failed { .. }) if has_no_changes => {
+            "They left no changes in the work tree.".to_owned()
+        }
         Some(
             WorkOutcome::Passed { .. }
             | WorkOutcome::Failed { .. }
             | WorkOutcome::Abandoned { branch: None, .. },
-        ) => "Their changes are still in the work tree, for you to keep or to undo.".to_owned(),
+        ) => STILL_THERE.to_owned(),
         None => "Look at `git status` for what is left of their changes.".to_owned(),
     }
 }

@@ -35,7 +35,7 @@ pub enum Commits {
 }
 
 /// Rules for a reviewer that reports its verdict in its answer.
-pub(super) const CHANGE_NOTHING: &str = "## What you may change\nNothing. Do not edit, create or delete files, and do not commit. Whatever you change is undone.";
+pub(super) const CHANGE_NOTHING: &str = "## What you may change\nNothing in the project. Do not edit, create or delete files in it, and do not commit: whatever you change there is undone. To try something out, use a temporary directory.";
 
 /// Answer format for a reviewer that reports its verdict in its answer.
 pub(super) const ANSWER_WITH_VERDICT: &str = "## Your answer\nAnswer with `verdict` (`approved` or `changes_requested`), `feedback` (what to fix; empty if approved) and `criteria` (one entry for each criterion, with `met` and the `evidence` you found; an approval without evidence for each does not count).";
@@ -107,7 +107,7 @@ impl<'a> ListOwnership<'a> {
     pub(super) fn attempt_answer(&self) -> &'static str {
         match self.owner {
             ListOwner::Ralph => {
-                "## Your answer\nEnd with a handoff: what you did, where you deviated from the task and why, bugs, decisions, constraints, and what is left. Be exact: the next agent knows nothing else."
+                "## Your answer\nIt is the handoff to the next agent: what you did, where you deviated from the task and why, bugs, decisions, constraints, and what is left. Be exact: that agent knows nothing else. `fully_complete` is false if a criterion is not met; `unfinished_business` names what is left then."
             }
             // No schema is requested here: with one, the agent ends its turn too early.
             ListOwner::Agent => {

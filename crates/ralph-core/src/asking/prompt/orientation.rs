@@ -3,6 +3,7 @@
 
 use std::fmt::Write as _;
 
+use ralph_model::handoff::Handoff;
 use ralph_model::ids::TaskId;
 use ralph_model::task::{Task, TaskList, TaskStatus};
 use ralph_model::text;
@@ -12,59 +13,118 @@ use super::role::format_section;
 /// How many commits a prompt names.
 pub const NAMED_COMMITS: usize = 5;
 
-/// How many tasks a prompt names: those around the current one.
+/// The most characters of the section: about 150 tokens.
+const MOST_CHARS: usize = 600;
+
+/// How many tasks a prompt names at most: those around the current one.
 const NAMED_TASKS: usize = 20;
 
-/// A longer title or subject is cut.
-const LINE_CHARS: usize = 100;
+/// A longer title of a task is cut.
+const TITLE_CHARS: usize = 60;
 
-/// Returns the section about the other tasks and the last commits; empty if there are none.
+/// A longer subject of a commit, or id of a task, is cut.
+const LINE_CHARS: usize = 50;
+
+/// A longer decision is cut.
+const DECISION_CHARS: usize = 240;
+
+/// Returns the section about the other tasks and the last commits; empty if there are none. Names
+/// as many tasks as fit.
 pub fn describe_surroundings(
     list: Option<&TaskList>,
     current: Option<&TaskId>,
     commits: &[String],
 ) -> String {
-    let mut text = String::new();
-    if let Some(list) = list.filter(|list| list.tasks.len() > 1) {
-        text.push_str("All tasks of the list, in order:\n");
-        write_tasks(&mut text, &list.tasks, current);
-    }
+    let mut history = String::new();
     if !commits.is_empty() {
-        text.push_str("Last commits, newest first:\n");
+        history.push_str("Last commits, newest first:\n");
         for subject in commits.iter().take(NAMED_COMMITS) {
-            let _ = writeln!(text, "- {}", text::join_to_line(subject, LINE_CHARS));
+            let _ = writeln!(history, "- {}", text::join_to_line(subject, LINE_CHARS));
         }
     }
-    format_section("Other work", &text)
+    let tasks = list.map(|list| &list.tasks[..]).filter(|tasks| tasks.len() > 1);
+    let describe = |count: usize| {
+        let tasks = tasks.map(|tasks| list_tasks(tasks, current, count)).unwrap_or_default();
+        format_section("Other work", &format!("{tasks}{history}"))
+    };
+    let mut sizes = (1..=NAMED_TASKS).rev().map(describe);
+    let fitting = sizes.find(|text| text.chars().count() <= MOST_CHARS);
+    fitting.unwrap_or_else(|| describe(1))
 }
 
-fn write_tasks(text: &mut String, tasks: &[Task], current: Option<&TaskId>) {
+/// Returns some tasks around the current one, one line each.
+fn list_tasks(tasks: &[Task], current: Option<&TaskId>, count: usize) -> String {
     let here = tasks.iter().position(|task| Some(&task.id) == current).unwrap_or(0);
-    let last_start = tasks.len().saturating_sub(NAMED_TASKS);
-    let start = here.saturating_sub(NAMED_TASKS / 2).min(last_start);
-    let end = (start + NAMED_TASKS).min(tasks.len());
+    let last_start = tasks.len().saturating_sub(count);
+    let start = here.saturating_sub(count / 2).min(last_start);
+    let end = (start + count).min(tasks.len());
+    let mut text = String::from("All tasks of the list, in order:\n");
     if start > 0 {
         let _ = writeln!(text, "- {start} before these");
     }
     for task in &tasks[start..end] {
-        let state = match task.status {
-            _ if Some(&task.id) == current => "this one",
-            TaskStatus::Done => "done",
-            TaskStatus::Failed => "given up",
-            TaskStatus::Skipped => "skipped",
-            TaskStatus::Pending | TaskStatus::InProgress => "later",
-        };
-        let title = text::join_to_line(&task.title, LINE_CHARS);
-        let _ = writeln!(text, "- {} {title} ({state})", task.id);
+        let is_current = Some(&task.id) == current;
+        let state = if is_current { "this one" } else { describe_status(task.status) };
+        let id = text::join_to_line(&task.id.0, LINE_CHARS);
+        let title = text::join_to_line(&task.title, TITLE_CHARS);
+        let _ = writeln!(text, "- {id} {title} ({state})");
     }
     if end < tasks.len() {
         let _ = writeln!(text, "- {} more", tasks.len() - end);
     }
+    text
+}
+
+fn describe_status(status: TaskStatus) -> &'static str {
+    match status {
+        TaskStatus::Done => "done",
+        TaskStatus::Failed => "given up",
+        TaskStatus::Skipped => "skipped",
+        TaskStatus::Pending | TaskStatus::InProgress => "later",
+    }
+}
+
+/// How many tasks that a task depends on are named.
+const NAMED_DEPENDENCIES: usize = 10;
+
+/// How many decisions of each of them are shown.
+const SHOWN_DECISIONS: usize = 3;
+
+/// Returns the tasks that a task depends on, with the decisions of the given handoffs about them;
+/// empty if there are none.
+pub(crate) fn describe_dependencies(list: &TaskList, task: &Task, handoffs: &[&Handoff]) -> String {
+    let mut text = String::new();
+    for id in task.depends_on.iter().take(NAMED_DEPENDENCIES) {
+        let Some(other) = list.find_task(id) else { continue };
+        let title = text::join_to_line(&other.title, TITLE_CHARS);
+        let _ = writeln!(text, "- {id} {title} ({})", describe_status(other.status));
+        let of_other = handoffs.iter().filter(|it| it.task_completed.task_id == *id);
+        let decisions = of_other.flat_map(|it| &it.architectural_notes).take(SHOWN_DECISIONS);
+        for decision in decisions {
+            let _ = writeln!(text, "  - decided: {}", text::join_to_line(decision, DECISION_CHARS));
+        }
+    }
+    if text.is_empty() { text } else { format!("Depends on:\n{}", text.trim_end()) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn dependencies_are_named_with_their_decisions() {
+        let mut list = list(2);
+        list.tasks[0].status = TaskStatus::Done;
+        list.tasks[1].depends_on = vec![TaskId("T-1".into()), TaskId("gone".into())];
+        let value = serde_json::json!({
+            "task_completed": {"summary": "Did it."}, "architectural_notes": ["One loop"]
+        });
+        let id = TaskId("T-1".into());
+        let handoff = crate::memory::handoff_reading::read_handoff([value], "", &id, &[]);
+        let text = describe_dependencies(&list, &list.tasks[1], &[&handoff]);
+        assert_eq!(text, "Depends on:\n- T-1 Part 1 (done)\n  - decided: One loop");
+        assert_eq!(describe_dependencies(&list, &list.tasks[0], &[&handoff]), "");
+    }
 
     fn list(count: usize) -> TaskList {
         let task = |nth: usize| Task::new(format!("T-{nth}"), format!("Part {nth}"));
@@ -97,5 +157,21 @@ mod tests {
         assert!(text.contains("- 239 before these\n"), "{text}");
         assert!(text.contains("- T-250 Part 250 (this one)\n"), "{text}");
         assert!(text.ends_with("- 241 more"), "{text}");
+    }
+
+    #[test]
+    fn the_section_has_at_most_150_tokens() {
+        let commits = vec!["Change a great many things at once ".repeat(9); 30];
+        for (count, length) in [(2, 1), (8, 4), (500, 4), (500, 400)] {
+            let mut list = list(count);
+            for task in &mut list.tasks {
+                task.title = "A long title ".repeat(length);
+                task.id.0 = format!("{}{}", task.id.0, "-x".repeat(length));
+            }
+            let id = list.tasks[count / 2].id.clone();
+            let text = describe_surroundings(Some(&list), Some(&id), &commits);
+            assert!(text.chars().count() <= MOST_CHARS, "{}: {text}", text.chars().count());
+            assert!(text.contains("(this one)"), "{text}");
+        }
     }
 }

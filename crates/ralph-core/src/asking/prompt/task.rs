@@ -12,7 +12,6 @@ use ralph_model::memory::Memory;
 use ralph_model::stuck::Escalation;
 use ralph_model::task::Task;
 use ralph_model::text;
-use ralph_model::worktree::TreeId;
 
 use super::budget_fit::render_within_budget;
 use super::diff;
@@ -31,6 +30,8 @@ const NOTES_CHARS: usize = 2_000;
 #[derive(Debug, Clone, Copy)]
 pub struct TaskParts<'a> {
     pub task: &'a Task,
+    /// The tasks that it depends on, as text.
+    pub dependencies: &'a str,
     /// What a review wants fixed; empty for a first implementation.
     pub review_feedback: &'a str,
     /// Feedback about the last attempt.
@@ -39,6 +40,8 @@ pub struct TaskParts<'a> {
     pub record: Option<&'a str>,
     /// Output of the gates that failed in the last attempt.
     pub outputs: &'a [FailedOutput],
+    /// Whether the run began with the work of a failure branch in the work tree.
+    pub is_restored: bool,
     /// Outcome of the last attempt's work, if known.
     pub last_outcome: Option<&'a WorkOutcome>,
     pub attempts: &'a [Attempt],
@@ -71,10 +74,12 @@ impl<'a> TaskParts<'a> {
     pub fn for_first_attempt(task: &'a Task, keeping: ListOwnership<'a>) -> Self {
         Self {
             task,
+            dependencies: "",
             review_feedback: "",
             feedback: &[],
             record: None,
             outputs: &[],
+            is_restored: false,
             last_outcome: None,
             attempts: &[],
             alike: 0,
@@ -118,7 +123,7 @@ fn render_attempt(
             parts.task.review.count
         ),
     };
-    let mut values = build_task_values(parts.task);
+    let mut values = build_task_values(parts.task, parts.dependencies);
     values.extend([
         ("FEEDBACK", format_section("What the review found", &feedback)),
         ("BROKEN", describe_broken_gates(parts.broken_before)),
@@ -129,11 +134,11 @@ fn render_attempt(
     render_within_budget(prompt, parts, frame, values, &describe_failure(parts))
 }
 
-fn build_task_values(task: &Task) -> TemplateValues {
+fn build_task_values(task: &Task, dependencies: &str) -> TemplateValues {
     TemplateValues::from([
         ("TASK_ID", task.id.0.clone()),
         ("TASK_TITLE", task.title.trim().to_owned()),
-        ("TASK", format_task(task)),
+        ("TASK", format_task(task, dependencies)),
     ])
 }
 
@@ -204,7 +209,7 @@ pub(super) fn format_commands(commands: &[String]) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-fn format_task(task: &Task) -> String {
+fn format_task(task: &Task, dependencies: &str) -> String {
     let mut text = format!(
         "## Current task\nID: {}\nTitle: {}\n\nDescription:\n{}\n\nAcceptance criteria (all of them must be met):\n",
         task.id,
@@ -214,12 +219,18 @@ fn format_task(task: &Task) -> String {
     for criterion in &task.acceptance_criteria {
         let _ = writeln!(text, "- [ ] {}", criterion.trim());
     }
+    if !dependencies.is_empty() {
+        let _ = writeln!(text, "\n{dependencies}");
+    }
     if !task.libraries.is_empty() {
         let _ = writeln!(text, "\nLibraries: {}", task.libraries.join(", "));
     }
     if !task.notes.trim().is_empty() {
         let notes = text::excerpt_text(task.notes.trim(), NOTES_CHARS);
-        let _ = writeln!(text, "\nNotes on this task:\n{notes}");
+        let _ = writeln!(
+            text,
+            "\nNotes on this task (what agents wrote here is not checked):\n{notes}"
+        );
     }
     text.truncate(text.trim_end().len());
     text
@@ -230,12 +241,14 @@ fn format_task(task: &Task) -> String {
 pub struct ReviewParts<'a> {
     /// `None` if the work is a prompt.
     pub task: Option<&'a Task>,
+    /// The tasks that it depends on, as text.
+    pub dependencies: &'a str,
     /// The user's prompt, if there is no task.
     pub asked: &'a str,
     pub focus: ReviewFocus,
     pub patch: &'a str,
-    /// The trees before and after the change, if git knows them.
-    pub range: Option<(&'a TreeId, &'a TreeId)>,
+    /// The command that shows the whole change, if git knows it.
+    pub diff_command: Option<&'a str>,
     /// Scripts that gates run.
     pub gate_scripts: &'a [String],
     /// The handoff of the agent that did the work.
@@ -252,10 +265,11 @@ impl<'a> ReviewParts<'a> {
     pub fn for_task(task: Option<&'a Task>) -> Self {
         Self {
             task,
+            dependencies: "",
             asked: "",
             focus: ReviewFocus::Criteria,
             patch: "",
-            range: None,
+            diff_command: None,
             gate_scripts: &[],
             handoff: None,
             last_feedback: "",
@@ -284,7 +298,7 @@ pub fn render_review(parts: &ReviewParts<'_>, frame: &RoleFrame<'_>) -> Rendered
 
 fn build_review_values(parts: &ReviewParts<'_>, frame: &RoleFrame<'_>) -> TemplateValues {
     let mut values = match parts.task {
-        Some(task) => build_task_values(task),
+        Some(task) => build_task_values(task, parts.dependencies),
         None => TemplateValues::from([("TASK", format_section("What was asked", parts.asked))]),
     };
     let feedback = match parts.last_feedback.trim() {
@@ -337,13 +351,11 @@ fn describe_hints(parts: &ReviewParts<'_>) -> String {
 }
 
 fn describe_diff(parts: &ReviewParts<'_>) -> String {
-    let range = parts.range.filter(|(from, to)| from != to).map(|(TreeId(from), TreeId(to))| {
-        format!(
-            "`git diff {from} {to}` shows the complete change, even if it is shortened here.\n\n"
-        )
+    let command = parts.diff_command.map(|command| {
+        format!("`{command}` shows the complete change, even if it is shortened here.\n\n")
     });
     let change = diff::format_change(parts.patch);
-    format_section("The change", &format!("{}{change}", range.unwrap_or_default()))
+    format_section("The change", &format!("{}{change}", command.unwrap_or_default()))
 }
 
 #[cfg(test)]

@@ -37,8 +37,8 @@ pub fn list_materials(state: &RunState, purpose: &Purpose) -> NeededMaterials {
     }
     let range = find_reviewed_range(state, purpose);
     let patch = range.map(|(from, to)| PatchRange {
-        from: from.clone(),
-        to: to.clone(),
+        from,
+        to,
         chars: READ_PATCH,
         is_required: *purpose != Purpose::Message,
     });

@@ -1,27 +1,30 @@
 //! The prompt of a request: chooses its form by purpose and role, and fills it in from the state and
 //! the texts that were read.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use ralph_model::attempt::REVIEW_CAUSE;
 use ralph_model::context::SectionCost;
 use ralph_model::event::Purpose;
 use ralph_model::handoff::Handoff;
 use ralph_model::ids::{IterationNumber, Role};
-use ralph_model::recipe::{PROGRESS, PromptSource, Template, TemplatePlace, Work};
+use ralph_model::recipe::{PROGRESS, PromptSource, TaskWork, Template, TemplatePlace, Work};
 use ralph_model::run::RunState;
 use ralph_model::task::Task;
 
 use super::{
-    CallOrder, find_current_role, find_current_task, find_gate, find_reviewed_range,
-    find_wrong_answer, select_role_prompt,
+    CallOrder, find_current_role, find_current_task, find_gate, find_open_session,
+    find_reviewed_range, find_wrong_answer, select_role_prompt,
 };
 use crate::asking::materials::Materials;
-use crate::asking::prompt::attempt::{CONTEXT_FILES, GatheredInputs, render_attempt_prompt};
+use crate::asking::prompt::attempt::{
+    CONTEXT_FILES, GatheredInputs, find_attempt_log, render_attempt_prompt,
+};
 use crate::asking::prompt::compact::{self, CompactParts, DocsLookup};
-use crate::asking::prompt::diff::{remove_file_from_patch, summarize_change};
-use crate::asking::prompt::follow_up::{WantedAnswer, render_follow_up};
+use crate::asking::prompt::diff::{format_diff_command, remove_file_from_patch, summarize_change};
+use crate::asking::prompt::follow_up::{WantedAnswer, render_follow_up, render_missing_verdict};
 use crate::asking::prompt::list_ownership::ListOwnership;
-use crate::asking::prompt::orientation::describe_surroundings;
+use crate::asking::prompt::orientation::{describe_dependencies, describe_surroundings};
 use crate::asking::prompt::role::{CompanionFiles, RenderedPrompt, RoleFrame, RolePrompt};
 use crate::asking::prompt::run::{RunFrame, fill_run_template, find_run_template};
 use crate::asking::prompt::task::{ReviewFocus, ReviewParts, render_review};
@@ -39,6 +42,24 @@ const OWN_TEMPLATE: &str = "ralph's own template is used";
 /// A prompt, and the cost of its sections where they are counted.
 type CountedPrompt = (String, Vec<SectionCost>);
 
+/// Returns the files that ralph or the agent writes besides the work: reviews do not show them.
+fn list_hidden_files(state: &RunState) -> Vec<String> {
+    let documents = state.recipe.task_work().map(TaskWork::documents);
+    let relative = |path: &PathBuf| {
+        path.strip_prefix(&state.project).unwrap_or(path).to_string_lossy().into_owned()
+    };
+    documents.iter().flatten().map(relative).collect()
+}
+
+/// Returns whether the last review of a task gave its judgement and wrote no verdict into the
+/// list. Its answer is feedback then.
+fn is_verdict_missing(state: &RunState, task: &Task) -> bool {
+    let last = find_attempt_log(state, task).recent.pop();
+    state.recipe.is_list_owned_by_agent()
+        && last.is_some_and(|last| last.gate == REVIEW_CAUSE)
+        && state.feedback.iter().any(|it| !it.is_note)
+}
+
 /// Writes the prompt of one request.
 pub(super) struct PromptWriter<'a> {
     pub(super) state: &'a RunState,
@@ -48,6 +69,8 @@ pub(super) struct PromptWriter<'a> {
     pub(super) reserved: usize,
     /// The section about the other tasks and the last commits.
     surroundings: String,
+    /// The command that shows the work to review, if git knows it.
+    diff_command: Option<String>,
     pub(super) warnings: Vec<String>,
 }
 
@@ -61,7 +84,11 @@ impl<'a> PromptWriter<'a> {
         let list = state.tasks.as_ref().map(|tasks| &tasks.list);
         let current = find_current_task(state).map(|task| &task.id);
         let surroundings = describe_surroundings(list, current, &materials.commits);
-        Self { state, order, materials, reserved, surroundings, warnings: Vec::new() }
+        let diff_command = find_reviewed_range(state, &order.purpose)
+            .filter(|(from, to)| from != to)
+            .map(|(from, to)| format_diff_command(&from, &to, &list_hidden_files(state)));
+        let warnings = Vec::new();
+        Self { state, order, materials, reserved, surroundings, diff_command, warnings }
     }
 
     /// Returns the prompt with the feedback of the gates, without notes and instructions.
@@ -69,7 +96,10 @@ impl<'a> PromptWriter<'a> {
         let (state, purpose) = (self.state, &self.order.purpose);
         let uncounted = |text: String| (text, Vec::new());
         if let Some(wrong) = find_wrong_answer(state, purpose) {
-            let text = render_follow_up(&wrong.texts, &wrong.fault, self.find_wanted_answer());
+            // The agent still knows what it answered in a session that it continues.
+            let is_known = find_open_session(state, purpose).is_some();
+            let answers = if is_known { &[][..] } else { &wrong.texts };
+            let text = render_follow_up(answers, &wrong.fault, self.find_wanted_answer());
             return Ok(uncounted(text));
         }
         let mut feedback = state.feedback.clone();
@@ -111,12 +141,12 @@ impl<'a> PromptWriter<'a> {
     }
 
     /// Returns what an answer in the wrong form lacked.
-    fn find_wanted_answer(&self) -> WantedAnswer<'a> {
-        let range = find_reviewed_range(self.state, &self.order.purpose);
+    fn find_wanted_answer(&self) -> WantedAnswer<'_> {
+        let diff_command = self.diff_command.as_deref();
         match (&self.order.purpose, find_current_role(self.state)) {
             (Purpose::Message, _) => WantedAnswer::Message,
             (Purpose::Gate(_), _) | (Purpose::Work, Some(Role::Review)) => {
-                WantedAnswer::Verdict { task: find_current_task(self.state), range }
+                WantedAnswer::Verdict { task: find_current_task(self.state), diff_command }
             }
             (Purpose::Work, Some(Role::Compact)) => WantedAnswer::Memory,
             (Purpose::Work, _) => WantedAnswer::Handoff,
@@ -193,11 +223,12 @@ impl<'a> PromptWriter<'a> {
         };
         let (template, companions) = self.find_frame_texts(prompt);
         let patch = self.strip_list_files();
+        let diff_command = self.diff_command.clone();
         let parts = ReviewParts {
             asked: &asked,
             focus,
             patch: &patch,
-            range: find_reviewed_range(self.state, &self.order.purpose),
+            diff_command: diff_command.as_deref(),
             gate_scripts: &self.state.recipe.gate_scripts,
             hint: gate.and_then(|gate| gate.hint.as_deref()),
             ..ReviewParts::for_task(find_current_task(self.state))
@@ -214,16 +245,28 @@ impl<'a> PromptWriter<'a> {
         let patch = self.strip_list_files();
         let state = self.state;
         let task = find_current_task(state);
+        let diff_command = self.diff_command.clone();
+        let keeping = ListOwnership::for_recipe(&state.recipe, &companions.tasks);
+        if let (Some(task), Some(keeping)) = (task, &keeping)
+            && is_verdict_missing(state, task)
+        {
+            let progress = companions.progress.as_deref();
+            return render_missing_verdict(task, diff_command.as_deref(), keeping, progress);
+        }
         let wanted = task.and_then(|task| state.tasks.as_ref()?.requested_changes.get(&task.id));
         let is_of_task =
             |it: &&Handoff| task.is_some_and(|task| task.id == it.task_completed.task_id);
+        let dependencies = task.zip(state.tasks.as_ref());
+        let dependencies =
+            dependencies.map(|(task, tasks)| describe_dependencies(&tasks.list, task, &[]));
         let parts = ReviewParts {
+            dependencies: dependencies.as_deref().unwrap_or_default(),
             patch: &patch,
-            range: find_reviewed_range(state, &self.order.purpose),
+            diff_command: diff_command.as_deref(),
             gate_scripts: &state.recipe.gate_scripts,
             handoff: state.handoffs.iter().rev().find(is_of_task),
             last_feedback: wanted.map(String::as_str).unwrap_or_default(),
-            keeping: ListOwnership::for_recipe(&state.recipe, &companions.tasks),
+            keeping,
             ..ReviewParts::for_task(task)
         };
         let gates = state.recipe.hard_gate_commands();

@@ -38,6 +38,7 @@ fn asked() -> Event {
         prompt_start: "SECRET PROMPT".into(),
         budget: Vec::new(),
         token: None,
+        session: None,
     }
 }
 

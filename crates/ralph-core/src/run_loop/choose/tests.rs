@@ -83,6 +83,7 @@ fn a_started_call_is_recovered_before_it_is_repeated() {
         prompt_start: "base".into(),
         budget: Vec::new(),
         token: None,
+        session: None,
     };
     let checkpointed = Event::Checkpointed { checkpoint: Checkpoint::None };
     let recover = Step::Recover { ask: AskNumber(1), purpose: Purpose::Work };

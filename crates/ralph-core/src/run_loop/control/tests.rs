@@ -83,6 +83,7 @@ fn called(number: u32) -> Event {
         prompt_start: "base".into(),
         budget: Vec::new(),
         token: None,
+        session: None,
     }
 }
 

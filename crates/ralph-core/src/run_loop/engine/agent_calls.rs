@@ -53,6 +53,7 @@ impl Engine<'_> {
             prompt_start: text::shorten_to_line(&request.prompt, 200),
             budget,
             token,
+            session: request.session.as_ref().map(|session| session.id.clone()),
         })?;
         let active = build_call_state(&self.state, &request, moment.now);
         let published = self.ports.store.publish_view(&View::HookState(&active));

@@ -42,9 +42,10 @@ impl Engine<'_> {
         };
         let part = self.state.recipe.plan.as_ref().map(|plan| plan.part);
         let (open, person) = match (current.plan(), part) {
-            (Some(PlanState::Usable { counts, person, .. }), Some(PlanPart::Follows)) => {
+            (Some(PlanState::Usable { counts, person, .. }), Some(part)) => {
                 let names = |count: String| format!("{count}: {}", person.join("; "));
-                (counts.open, counts.describe_person_items().map(names))
+                let open = if part == PlanPart::Follows { counts.open } else { 0 };
+                (open, counts.describe_person_items().map(names))
             }
             (_, _) => (0, None),
         };
@@ -63,7 +64,7 @@ impl Engine<'_> {
     /// nothing, where a limit of such iterations ends the run.
     fn idle_warning(&self, judgement: &ralph_model::judgement::Judgement) -> Option<String> {
         let limit = self.state.recipe.limits.unchanged?;
-        let is_idle = matches!(judgement.verdict, Verdict::Passed { .. })
+        let is_idle = judgement.verdict.is_open_pass()
             && self.map_current(|current| self.state.has_changed_nothing(current)) == Some(true);
         (is_idle && self.state.tasks.is_none() && self.state.unchanged == 1).then(|| {
             format!("two iterations in a row changed nothing; the run ends after {limit} of them")

@@ -1,6 +1,8 @@
 //! The state of agent calls after a reply.
 
-use ralph_model::agent_call_state::{AgentCallEnd, AgentCallState, PromptSize, WrongAnswer};
+use ralph_model::agent_call_state::{
+    AgentCallEnd, AgentCallState, AgentSession, OpenSession, PromptSize, WrongAnswer,
+};
 use ralph_model::agent_output::Reply;
 use ralph_model::failure::{AFTER_RESET, FIRST_LIMIT_PAUSE, Failure, FailureClass, FailureRule};
 use ralph_model::recipe::Recipe;
@@ -44,6 +46,12 @@ pub(crate) fn apply_reply(
         return;
     };
     call.last_failure = Some(failure.clone());
+    let is_wait = matches!(failure.class.rule(), FailureRule::Wait { .. });
+    if let (true, false, Some(wrong)) = (call.is_resumed, is_wait, &mut call.wrong) {
+        // The session may be gone. The next call quotes the answer instead.
+        wrong.session = AgentSession::Lost;
+        return;
+    }
     match (failure.class.rule(), call.size) {
         (FailureRule::Retry, _) => {
             call.failures += 1;
@@ -140,6 +148,17 @@ fn apply_answer(call: &mut AgentCallState, reply: &Reply, form: AnswerForm) {
     let wrong = call.wrong.get_or_insert_default();
     wrong.fault = fault;
     wrong.texts.push(quote_answer(reply));
+    wrong.session = match (&wrong.session, &reply.session) {
+        (AgentSession::Lost, _) => AgentSession::Lost,
+        (_, None) => AgentSession::Unknown,
+        (before, Some(id)) => AgentSession::Open(OpenSession {
+            id: id.clone(),
+            usage: match before {
+                AgentSession::Open(before) if before.id == *id => before.usage.plus(reply.usage),
+                AgentSession::Open(_) | AgentSession::Unknown | AgentSession::Lost => reply.usage,
+            },
+        }),
+    };
     if wrong.texts.len() > most_follow_ups {
         call.end = Some(build_end(finally, wrong, reply, failure));
     }

@@ -31,11 +31,11 @@ pub(super) fn apply_in_iteration(
             state.are_hooks_tested = true;
             // A compaction changes no code, so the base of the current work stays.
             if state.base.is_none() && current.role != Role::Compact {
-                (state.base, state.counted_commits) = (Some(checkpoint.clone()), 0);
+                (state.base, state.counted_commits) = (Some(choose_base(state, checkpoint)), 0);
             }
             current.begin_work(checkpoint.clone());
         }
-        Event::Asked { ask, purpose, prompt_chars, agent, token, .. } => {
+        Event::Asked { ask, purpose, prompt_chars, agent, token, session, .. } => {
             state.totals.asks += 1;
             state.calibration.record_prompt(*prompt_chars);
             current.asks = ask.0;
@@ -46,6 +46,7 @@ pub(super) fn apply_in_iteration(
                 call.pending = Some(*ask);
                 call.agent = Some(*agent);
                 call.token.clone_from(token);
+                call.is_resumed = session.is_some();
             }
         }
         Event::Replied { ask, reply } => apply_reply(state, current, *ask, reply, recorded.at),
@@ -74,6 +75,13 @@ pub(super) fn apply_in_iteration(
         Event::Landed { landed } => apply_landed(state, current, landed),
         _ => {}
     }
+}
+
+/// Returns where the changes of a task begin whose first iteration starts from a checkpoint:
+/// before restored work, as long as nothing was committed since.
+fn choose_base(state: &RunState, checkpoint: &Checkpoint) -> Checkpoint {
+    let before = state.recipe.task_work().and_then(|work| work.restored_onto.as_ref());
+    before.filter(|before| before.head() == checkpoint.head()).unwrap_or(checkpoint).clone()
 }
 
 /// Returns the call that an agent is asked for, in the phase that such a call belongs to.

@@ -155,10 +155,10 @@ fn record_review(state: &mut RunState, task: &TaskId, verdict: ReviewVerdict) {
 /// Counts iterations on a prompt that pass and change nothing.
 fn count_unchanged(state: &mut RunState, current: &Iteration) {
     let verdict = current.judgement().map(|judgement| &judgement.verdict);
-    let is_idle =
-        matches!(verdict, Some(Verdict::Passed { .. })) && state.has_changed_nothing(current);
+    let is_idle = verdict.is_some_and(Verdict::is_open_pass) && state.has_changed_nothing(current);
     state.unchanged = if is_idle { state.unchanged.saturating_add(1) } else { 0 };
     state.last_tree = current.observed_tree().filter(|_| !current.is_rolled_back()).cloned();
+    state.last_plan = current.plan().cloned();
 }
 
 /// Keeps a handoff for the next prompts. Handoffs of failed attempts are for the next

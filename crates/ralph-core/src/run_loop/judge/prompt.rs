@@ -128,7 +128,7 @@ fn add_plan_faults(
             });
         }
         (PlanPart::Makes, PlanState::Usable { counts, .. }, CompletionClaim::Complete)
-            if counts.total() == 0 && counts.person == 0 =>
+            if counts.total() == 0 =>
         {
             found.reasons.push(format!(
                 "`{file}` has no items. Write each as a line with a check box: `- [ ] what is to be done`."

@@ -1,6 +1,7 @@
 //! Judges a review: applies a fresh agent's verdict to the task.
 
 use ralph_model::agent_output::Reply;
+use ralph_model::attempt::REVIEW_CAUSE;
 use ralph_model::failure::Failure;
 use ralph_model::ids::TaskId;
 use ralph_model::judgement::{Feedback, Judgement, Landing, Verdict};
@@ -14,6 +15,7 @@ use ralph_model::task_state::TaskState;
 
 use super::task::{AttemptContext, build_cause};
 use super::{hand_in, judge_cut_off};
+use crate::asking::prompt::follow_up::{QUOTED_CHARS, quote_answer};
 use crate::checking::review;
 use crate::checking::review::convergence::{self, build_complaint};
 use crate::memory::handoff_reading as read;
@@ -131,7 +133,7 @@ fn judge_unusable_answer(review: &AttemptContext<'_>, failure: &Failure) -> Judg
         Judgement { landing: Landing::Rollback, feedback: Vec::new(), ..judge_cut_off(failure) };
     let message = format!("The review gave no usable verdict: {}", failure.message);
     let handoff = read::read_handoff(None, &message, review.task, &[]);
-    review.add_failed_attempt(judgement, &handoff, build_cause("review", &message))
+    review.add_failed_attempt(judgement, &handoff, build_cause(REVIEW_CAUSE, &message))
 }
 
 /// Returns the verdict that a reviewer wrote into the task list.
@@ -171,13 +173,15 @@ fn judge_missing_verdict(review: &AttemptContext<'_>, reply: &Reply) -> Judgemen
                 ));
             }
             let text = reasons.join("\n");
+            let answer = quote_answer(reply.text.trim(), QUOTED_CHARS);
+            let feedback = format!("{text}\n\nThe review answered:\n\n{answer}");
             let judgement = Judgement::new(
                 Verdict::NotHandedIn { reasons },
                 Landing::Commit,
-                vec![Feedback::from_text(text.clone())],
+                vec![Feedback::from_text(feedback)],
             );
             let handoff = review.read_handoff(reply);
-            review.add_failed_attempt(judgement, &handoff, build_cause("review", &text))
+            review.add_failed_attempt(judgement, &handoff, build_cause(REVIEW_CAUSE, &text))
         }
     }
 }

@@ -143,6 +143,7 @@ impl Forged {
             prompt_start: String::new(),
             budget: Vec::new(),
             token: None,
+            session: None,
         });
     }
 

@@ -99,7 +99,7 @@ fn a_run_in_a_pipe() {
         Progress: iteration 2/10, 12m 20s elapsed, $17.28 so far
 
         ✅ Run ended: complete
-          2 iterations, 1 commit, $17.28, 12m 20s
+          2 iterations, 1 commit, $17.28, 12m 20s, 1 warning
           tokens: 3.6M in (2.5M cached) / 135K out
           git log -n 1  see the commits of this run
           ralph log     read what happened
@@ -157,7 +157,7 @@ fn a_run_in_a_log_is_ascii_with_times_and_keeps_to_its_width() {
         [23:27:20] Progress: iteration 2/10, 12m 20s elapsed, $17.28 so far
 
         [23:27:20] [OK] Run ended: complete
-        [23:27:20]   2 iterations, 1 commit, $17.28, 12m 20s
+        [23:27:20]   2 iterations, 1 commit, $17.28, 12m 20s, 1 warning
         [23:27:20]   tokens: 3.6M in (2.5M cached) / 135K out
         [23:27:20]   git log -n 1  see the commits of this run
         [23:27:20]   ralph log     read what happened
@@ -269,7 +269,7 @@ fn a_verbose_run_shows_reasons() {
         [ralph] Iteration 2 took 6m 10s
 
         [OK] Run ended: complete
-          2 iterations, 1 commit, $17.28, 12m 20s
+          2 iterations, 1 commit, $17.28, 12m 20s, 1 warning
           tokens: 3.6M in (2.5M cached) / 135K out
           git log -n 1  see the commits of this run
           ralph log     read what happened

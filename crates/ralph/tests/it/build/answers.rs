@@ -380,7 +380,7 @@ fn count_fixed_chars(prompt: &str) -> usize {
         "## Current task",
         "## What the review found",
         "## What the author says",
-        "## The previous iteration",
+        "## The last accepted work",
         "## The change",
     ];
     let sections = prompt.split("\n## ").map(|it| format!("## {}", it.trim_start_matches("## ")));

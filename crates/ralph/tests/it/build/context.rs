@@ -43,7 +43,9 @@ fn the_last_iterations_join_at_their_level() {
     let sealed = project(&tasks, &teller(), &further);
     build(&sealed, &[]).expect_code(0);
     let prompts = sealed.prompts();
-    let (_, part) = prompts[5].split_once("## The previous iteration\n").expect("a level");
+    let (_, part) = prompts[5]
+        .split_once("## The last accepted work, as its author described it\n")
+        .expect("a level");
     let (part, _) = part.split_once("## How to work\n").expect("its end");
     expect_test::expect![[r"
         [e] Wrote $RALPH_TASK. Passed the checks, committed. 1 file.
@@ -54,7 +56,7 @@ fn the_last_iterations_join_at_their_level() {
         Constraints:
         - No network: Cache it
 
-        ## Earlier iterations
+        ## Accepted work before that
         [d] Wrote $RALPH_TASK. Passed the checks, committed. 1 file.
         [c] Wrote $RALPH_TASK. Passed the checks, committed. 1 file.
         [b] Wrote $RALPH_TASK. Passed the checks, committed. 1 file.

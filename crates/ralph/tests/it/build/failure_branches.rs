@@ -57,3 +57,48 @@ fn without_a_terminal_a_task_starts_afresh() {
     assert_statuses(&sealed, &[("a", "done")]);
     assert_clean(&sealed);
 }
+
+/// A task whose check needs a file that only the user adds, and an agent that does its part
+/// once. The first run gives the task up.
+fn complete() -> Sealed {
+    let once = "test -e a.txt || echo done > a.txt";
+    let calls = json!([{ "do": [{ "run": { "command": once } }, handoff("Done.")] }]);
+    let with = settings(json!({
+        "guardrails": [{ "command": "test -e ready" }], "tasks": { "maxAttempts": 1 }
+    }));
+    let sealed = project(&[task("a", &[])], &calls, &with);
+    build(&sealed, &[]).expect_code(1);
+    sealed
+}
+
+#[test]
+fn complete_work_of_a_failure_branch_lands_without_further_changes() {
+    for is_recorded in [true, false] {
+        let sealed = complete();
+        sealed.write_file("ready", "");
+        sealed.commit_all("Ready");
+        if !is_recorded {
+            // Without the record of the first run, the work is all that is left of it.
+            std::fs::remove_dir_all(sealed.state_dir()).expect("removed");
+        }
+        let end = build(&sealed, &["--task", "a", "--from-shelf"]).expect_code(0);
+        assert_statuses(&sealed, &[("a", "done")]);
+        let prompt = sealed.prompts().pop().expect("a prompt");
+        assert!(prompt.contains("Their changes are still in the work tree"), "{prompt}");
+        let files = sealed.run_git(&["show", "--name-only", "--format=", "HEAD"]);
+        assert_eq!(files, "a.txt\nplan.json\n", "{}", end.stderr);
+        assert_clean(&sealed);
+    }
+}
+
+#[test]
+fn continued_work_that_fails_again_is_on_the_branch_that_the_end_names() {
+    let sealed = complete();
+    let end = build(&sealed, &["--task", "a", "--from-shelf"]).expect_code(1);
+    assert_statuses(&sealed, &[("a", "failed")]);
+    let branches = failure_branches(&sealed);
+    let branch = branches.iter().find(|it| it.starts_with("wip/ralph-")).expect("a failure branch");
+    assert_eq!(sealed.run_git(&["show", &format!("{branch}:a.txt")]), "done\n");
+    assert!(end.stderr.contains(branch.as_str()), "{}", end.stderr);
+    assert!(!sealed.project_dir().join("a.txt").exists(), "the tree is where the task began");
+}

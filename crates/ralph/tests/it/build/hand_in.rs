@@ -57,7 +57,7 @@ fn a_fix_that_disputes_the_review_is_handed_in_through_the_list() {
     build(&sealed, &[]).expect_code(0);
     let prompts = sealed.prompts();
     assert_eq!(prompts.len(), 4, "implement, review, fix, review");
-    let author = "Nothing was changed. The author says about your points: The file is right: `cat`";
+    let author = "Nothing was changed. The author says about the points of the earlier review: The file is right: `cat`";
     assert!(prompts[3].contains(author), "{}", prompts[3]);
 }
 

@@ -267,6 +267,8 @@ fn code_changes_of_a_reviewer_are_reverted_and_its_verdict_counts() {
     let end = build(&sealed, &[]).expect_code(0);
     let message = shown(&end.stderr);
     assert!(message.contains("the reviewer changed files, which was undone; kept on"), "{message}");
+    // This one is no event of the run; the other is about the sandbox.
+    assert!(message.contains(", 2 warnings"), "{message}");
     assert_eq!(sealed.read_file("US-1.txt"), "1\n");
     assert_eq!(
         made(&sealed),
@@ -286,6 +288,12 @@ fn reviewer_without_verdict_is_asked_a_limited_number_of_times() {
     assert_standing(&sealed, &[("US-1", false, "needs_review", 0)]);
     let prompts = sealed.prompts();
     assert!(prompts[2].contains("left no verdict in the task list"), "{}", prompts[2]);
+    // The work is not reviewed again: the answer is quoted, and only the verdict is asked for.
+    assert!(prompts[2].contains("The review answered:\n\n> Did it."), "{}", prompts[2]);
+    assert!(prompts[2].contains("Do not review everything again"), "{}", prompts[2]);
+    assert!(!prompts[2].contains("## The change"), "{}", prompts[2]);
+    let (full, short) = (prompts[1].len(), prompts[2].len());
+    assert!(short < full, "{short} characters after {full}");
     assert_clean(&sealed);
 }
 

@@ -61,13 +61,16 @@ fn other_tasks_commits_and_notes_are_in_every_prompt_of_a_task() {
     build(&sealed, &["2"]).expect_code(1);
     let prompts = sealed.prompts();
     let own = "- a The a (this one)\n- b The b (later)\nLast commits, newest first:\n- ";
-    assert_all_in(&prompts[0], &["\n\nNotes on this task:\nUse one file.\n", own]);
+    assert_all_in(
+        &prompts[0],
+        &["\n\nNotes on this task (what agents wrote here is not checked):\nUse one file.\n", own],
+    );
     assert_all_in(
         &prompts[0],
         &["no person answers questions", "in the foreground", "as its user"],
     );
     // The reviewer gets the planner's notes as well, and they are kept.
-    let notes = "Notes on this task:\nUse one file.\nWrote it.\n";
+    let notes = "is not checked):\nUse one file.\nWrote it.\n";
     assert_all_in(&prompts[1], &[notes, "- ralph[1]: a — The a\n", "all passed"]);
     assert_eq!(list(&sealed)["tasks"][0]["notes"], json!("Use one file.\nWrote it."));
     // A preview shows the same.
@@ -192,4 +195,50 @@ fn a_commit_message_is_asked_for_with_the_change() {
         &["Do not edit files", "The task was: The a\n", "\na.txt | +1 -0\n1 file, +1 -0"],
     );
     assert!(asked.chars().count() < 1_000, "{asked}");
+}
+
+#[test]
+fn a_task_names_what_it_depends_on_and_what_was_decided_there() {
+    let decides = |note: &str| {
+        json!({ "handoff": {
+            "task_completed": { "summary": "Did it.", "fully_complete": true },
+            "architectural_notes": [note]
+        } })
+    };
+    let write = json!({ "run": { "command": "echo > $RALPH_TASK.txt" } });
+    let calls = json!([
+        { "repeat": 1, "do": [write, decides("Dates are in UTC")] },
+        { "do": [write, decides("Another thing")] }
+    ]);
+    let tasks = [task("a", &[]), task("b", &[]), task("c", &["a"])];
+    let sealed = project(&tasks, &calls, &settings(json!({})));
+    build(&sealed, &[]).expect_code(0);
+    let prompts = sealed.prompts();
+    let depends = "\n\nDepends on:\n- a The a (done)\n  - decided: Dates are in UTC\n";
+    assert!(prompts[2].contains(depends), "{}", prompts[2]);
+    assert!(!prompts[1].contains("Depends on"), "{}", prompts[1]);
+}
+
+#[test]
+fn a_check_that_ran_no_test_before_the_run_is_explained_until_it_passes() {
+    let command = "test -e a.txt && echo '1 passed in 0.1s' || echo 'running 0 tests'";
+    let calls = json!([
+        { "when": { "role": "review" }, "repeat": 1, "do": [{ "verdict": {
+            "verdict": "changes_requested", "feedback": "a.txt:1 is empty.", "criteria": []
+        } }] },
+        { "when": { "role": "review" }, "do": [{ "verdict": { "verdict": "approved",
+            "feedback": "",
+            "criteria": [{ "criterion": "a is there", "met": true, "evidence": "a.txt" }]
+        } }] },
+        { "do": [{ "append": { "path": "a.txt", "text": "x\n" } }, handoff("Did it.")] }
+    ]);
+    let with = json!({ "gates": [{ "kind": "test", "command": command }] });
+    let sealed = project(&[task("a", &[])], &calls, &with);
+    build(&sealed, &[]).expect_code(0);
+    let prompts = sealed.prompts();
+    let reason = "no test ran: `running 0 tests`, which does not count as passed";
+    assert!(prompts[0].contains(reason), "{}", prompts[0]);
+    for prompt in &prompts[1..] {
+        assert!(!prompt.contains("Broken before"), "{prompt}");
+    }
 }

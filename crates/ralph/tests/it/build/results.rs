@@ -87,7 +87,7 @@ fn a_fix_that_disputes_the_review_goes_to_the_next_review() {
     build(&sealed, &[]).expect_code(0);
     let prompts = sealed.prompts();
     assert_eq!(prompts.len(), 4, "implement, review, fix, review");
-    let author = "## What the author says\nNothing was changed. The author says about your points: \
+    let author = "## What the author says\nNothing was changed. The author says about the points of the earlier review: \
         Line 1 ends with a newline already. `od -c a.txt` shows it.\n";
     assert!(prompts[3].contains(author), "{}", prompts[3]);
     assert!(prompts[3].contains("Add a newline."), "{}", prompts[3]);
@@ -148,6 +148,9 @@ fn what_landed_work_leaves_open_is_reported() {
         [("screen", &end.stderr), ("status", &status), ("report", &report), ("html", &html)]
     {
         assert!(text.to_lowercase().contains("left open"), "{name}: {text}");
+        // A recommendation is no open work.
+        let (open, advice) = text.split_once("ecommendations").expect("two parts");
+        assert!(!open.contains("use a cache") && advice.contains("use a cache"), "{name}: {text}");
         for entry in ["the manual", "the clock drifts", "use a cache"] {
             assert!(text.contains(entry), "{name} lacks {entry}: {text}");
         }

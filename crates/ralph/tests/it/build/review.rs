@@ -48,7 +48,8 @@ fn work_is_reviewed_fixed_and_approved() {
     assert_eq!(sealed.read_file("a.txt"), "3\n");
     let prompts = sealed.prompts();
     assert!(prompts[1].contains("+++ b/a.txt"), "{}", prompts[1]);
-    assert!(!prompts[1].contains("plan.json"), "{}", prompts[1]);
+    assert!(!prompts[1].contains("b/plan.json"), "{}", prompts[1]);
+    assert!(prompts[1].contains(" -- . ':!plan.json' ':!progress.txt'`"), "{}", prompts[1]);
     assert!(prompts[2].contains("## What the review found"), "{}", prompts[2]);
     assert!(prompts[2].contains("Fix a.txt:0."), "{}", prompts[2]);
     assert!(prompts[3].contains("## What the last review wanted\nFix a.txt:0."), "{}", prompts[3]);

@@ -64,6 +64,40 @@ fn complete_work_ends_with_0() {
 }
 
 #[test]
+fn a_complete_plan_names_the_next_command_and_what_a_person_has_to_do() {
+    let text = "- [ ] Greet\n- [x] Part\n- [?] Sign: needs the key\n";
+    let sealed = scene(&always(json!([plan(text), commit("Plan"), complete()])), &json!({}));
+    let end = sealed.run_ralph(&["plan"]).expect_code(0);
+    assert!(
+        end.stderr.contains("Plan: 1 of 3 items done, 1 item needs a person"),
+        "{}",
+        end.stderr
+    );
+    assert!(end.stderr.contains("1 item needs a person: Sign: needs the key"), "{}", end.stderr);
+    assert!(end.stderr.contains("ralph build "), "{}", end.stderr);
+}
+
+#[test]
+fn iterations_that_change_nothing_end_the_run() {
+    // An agent that does nothing, and one that always leaves the same file uncommitted.
+    let idle = COMMANDS.map(|words| (words, json!([says("Hm.")])));
+    let leaving = json!([{ "write": { "path": "a", "text": "" } }, complete()]);
+    for (words, steps) in idle.into_iter().chain([(COMMANDS[1], leaving)]) {
+        let sealed = scene(&always(steps), &json!({}));
+        check(&sealed, words, &[], 1, "not complete: the last 3 iterations");
+        let calls = sealed.prompts().len();
+        assert!((3..=5).contains(&calls), "{words:?}: {calls} calls");
+    }
+    // A plan that git ignores is work, too.
+    let item = json!({ "append": { "path": PLAN, "text": "- [ ] more\n" } });
+    let sealed = scene(&always(json!([item, says("Hm.")])), &json!({}));
+    sealed.write_file(".gitignore", ".ralph/\n");
+    sealed.run_git(&["rm", "-rq", "--cached", ".ralph"]);
+    commit_all(&sealed, "Ignore");
+    check(&sealed, &["plan"], &["5"], 1, "not complete after 5 iterations");
+}
+
+#[test]
 fn iterations_that_are_used_up_end_with_1_or_as_the_user_wants() {
     for words in COMMANDS {
         let working = || always(json!([says("Hm.")]));

@@ -266,11 +266,15 @@ fn items_for_a_person_do_not_contradict_completion() {
     assert_eq!(sealed.prompts().len(), 1);
     let asked = prompt(&sealed, 1).split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(asked.contains("`- [?] item: what is needed`"), "{asked}");
-    assert!(end.stderr.contains("Plan: 1 of 1 item done, 1 item needs a person"), "{}", end.stderr);
+    assert!(
+        end.stderr.contains("Plan: 1 of 2 items done, 1 item needs a person"),
+        "{}",
+        end.stderr
+    );
     expect_warning(&sealed, "1 item needs a person: Part: the key of the service");
     let status = sealed.run_ralph(&["status"]).stdout;
     assert!(status.contains("  [?] Part: the key of the service\n"), "{status}");
     let report = sealed.run_ralph(&["report"]).stdout;
-    assert!(report.contains("1 of 1 item of the plan done. 1 item needs a person."), "{report}");
+    assert!(report.contains("1 of 2 items of the plan done. 1 item needs a person."), "{report}");
     assert!(report.contains("the key of the service"), "{report}");
 }

@@ -136,13 +136,13 @@ fn sections_are_included_by_their_distance() {
         ### Libraries
         - **library 0**: parse()
 
-        ## The previous iteration
+        ## The last accepted work, as its author described it
         [T-6] Did 6. 0 files.
 
         Decisions:
         - Note
 
-        ## Earlier iterations
+        ## Accepted work before that
         [T-5] Did 5. 0 files.
         [T-4] Did 4. 0 files.
         [T-3] Did 3. 0 files.
@@ -204,7 +204,7 @@ fn sections_are_cut_from_the_bottom() {
             "memory: completed work",
             "memory: decisions",
             "previous: decisions",
-            "previous: the previous iteration",
+            "previous: the last accepted work",
             "skills: lines of skill testing",
             "memory: open issues",
         ]

@@ -6,6 +6,7 @@ use ralph_model::ids::{IterationNumber, TaskId};
 use ralph_model::review::{ReviewPolicy, ReviewState, ReviewStatus};
 use ralph_model::stuck::ErrorHash;
 use ralph_model::task::{ListForm, ListOwner};
+use ralph_model::worktree::TreeId;
 
 use super::*;
 use crate::asking::prompt::list_ownership::Commits;
@@ -120,7 +121,7 @@ fn a_first_attempt_gets_the_task() {
         - A blocker: state in `blocked` what you need from a person, and why.
 
         ## Your answer
-        End with a handoff: what you did, where you deviated from the task and why, bugs, decisions, constraints, and what is left. Be exact: the next agent knows nothing else.
+        It is the handoff to the next agent: what you did, where you deviated from the task and why, bugs, decisions, constraints, and what is left. Be exact: that agent knows nothing else. `fully_complete` is false if a criterion is not met; `unfinished_business` names what is left then.
     "]].assert_eq(&text(render_implement(
         &TaskParts::for_first_attempt(&task, ralph()),
         &frame(&CompanionFiles::default(), &gates),
@@ -192,7 +193,7 @@ fn a_fix_gets_the_review_feedback() {
         - A blocker: state in `blocked` what you need from a person, and why.
 
         ## Your answer
-        End with a handoff: what you did, where you deviated from the task and why, bugs, decisions, constraints, and what is left. Be exact: the next agent knows nothing else.
+        It is the handoff to the next agent: what you did, where you deviated from the task and why, bugs, decisions, constraints, and what is left. Be exact: that agent knows nothing else. `fully_complete` is false if a criterion is not met; `unfinished_business` names what is left then.
     "]].assert_eq(&text(render_fix(&parts, &frame(&CompanionFiles::default(), &[]))));
 }
 
@@ -284,7 +285,7 @@ fn notes_and_broken_checks_are_part_of_the_task() {
     };
     let prompt = text(render_implement(&parts, &frame(&CompanionFiles::default(), &[])));
     for part in [
-        "\n\nNotes on this task:\nUse bcrypt.\n",
+        "\n\nNotes on this task (what agents wrote here is not checked):\nUse bcrypt.\n",
         "Fixing them is part of this task. Failing before:\n- `make test`: t1, t2\n",
         "Run the project's own checks.\nProtected (an attempt that changes one of these fails): `check.sh`, and the settings of ralph.\n",
     ] {
@@ -297,10 +298,11 @@ fn a_review_must_verify_the_work() {
     let task = reviewed(ReviewStatus::NeedsReview, 1, "");
     let account = read::read_handoff([], "All done.", &TaskId("T-1".into()), &[]);
     let (from, to) = (TreeId("1a2b".into()), TreeId("3c4d".into()));
+    let diff_command = super::diff::format_diff_command(&from, &to, &["plan.json".to_owned()]);
     let gates = ["cargo test".to_owned()];
     let parts = ReviewParts {
         patch: "+code",
-        range: Some((&from, &to)),
+        diff_command: Some(&diff_command),
         handoff: Some(&account),
         last_feedback: "Fix b.rs:3.",
         keeping: Some(ralph()),
@@ -330,7 +332,7 @@ fn a_review_must_verify_the_work() {
         [T-1] All done. 0 files.
 
         ## The change
-        `git diff 1a2b 3c4d` shows the complete change, even if it is shortened here.
+        `git diff 1a2b 3c4d -- . ':!plan.json'` shows the complete change, even if it is shortened here.
 
         ```diff
         +code
@@ -347,7 +349,7 @@ fn a_review_must_verify_the_work() {
         - `cargo test`
 
         ## What you may change
-        Nothing. Do not edit, create or delete files, and do not commit. Whatever you change is undone.
+        Nothing in the project. Do not edit, create or delete files in it, and do not commit: whatever you change there is undone. To try something out, use a temporary directory.
 
         ## Your answer
         Answer with `verdict` (`approved` or `changes_requested`), `feedback` (what to fix; empty if approved) and `criteria` (one entry for each criterion, with `met` and the `evidence` you found; an approval without evidence for each does not count).
@@ -384,7 +386,7 @@ fn a_gate_asks_how_good_the_work_is() {
         3. Request changes only where a careful colleague would, and name exactly what to fix and where (file and line).
 
         ## What you may change
-        Nothing. Do not edit, create or delete files, and do not commit. Whatever you change is undone.
+        Nothing in the project. Do not edit, create or delete files in it, and do not commit: whatever you change there is undone. To try something out, use a temporary directory.
 
         ## Your answer
         Answer with `verdict` (`approved` or `changes_requested`), `feedback` (what to fix; empty if approved) and `criteria` (one entry for each criterion, with `met` and the `evidence` you found; an approval without evidence for each does not count).

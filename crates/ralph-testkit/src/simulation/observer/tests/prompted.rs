@@ -29,6 +29,7 @@ pub(super) fn request(role: Role, prompt: &str) -> AgentRequest {
         task: Some(format_task_id(0)),
         agent: AgentChoice::new(AgentKind::Text, "agent"),
         prompt: prompt.into(),
+        session: None,
         schema: None,
         soft_limit: Millis(1),
         hard_limit: Millis(1),
