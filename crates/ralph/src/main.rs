@@ -3,6 +3,7 @@
 //! Flags and settings become a recipe, the parts are connected, and the outcome becomes an exit
 //! code. Not here: any decision about the work itself.
 
+mod agent_trial;
 mod agent_versions;
 mod browser;
 mod call_preview;

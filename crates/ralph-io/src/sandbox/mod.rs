@@ -34,6 +34,7 @@ mod launch_error;
 mod launch_plan;
 mod launcher;
 mod probe;
+mod program_files;
 pub mod proxy;
 pub mod sbx;
 pub mod seatbelt;
@@ -81,6 +82,9 @@ pub const SETUP_FAILED_CODE: u8 = 125;
 
 /// Prefix of the line on stderr that says why the sandbox could not be set up.
 pub const SETUP_ERROR_PREFIX: &str = "ralph sandbox: ";
+
+/// Part of the error for a program that the sandbox hides or that cannot be executed in it.
+pub(crate) const RUN_ERROR: &str = "cannot be run in the sandbox";
 
 /// Environment variable that holds the backend's name inside a sandbox.
 pub(crate) const SANDBOX_VARIABLE: &str = "RALPH_SANDBOX";

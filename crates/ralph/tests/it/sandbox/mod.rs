@@ -1,5 +1,6 @@
 //! The sandbox, through the built binary: escapes, what must work, how children end.
 
+mod agents;
 mod attempts;
 mod bad_input;
 mod container;
