@@ -49,8 +49,12 @@ pub(crate) fn print_summary<W: Write>(
         let hint = shorten_text(page, hint);
         page.write_indented(2, Paint::None, &format!("hint: {hint}"));
     }
-    if let Outcome::BaselineBroken { sandbox: Some(gate), .. } = outcome {
-        print_sandbox_hints(page, gate);
+    match outcome {
+        Outcome::BaselineBroken { sandbox: Some(gate), .. } => {
+            print_sandbox_hints(page, gate, NEW_RUN_HINT);
+        }
+        Outcome::SandboxBlocked { gate } => print_sandbox_hints(page, gate, RESUME_HINT),
+        _ => {}
     }
     let commands = next_steps::suggest_commands(&collect_facts(outcome, state), |at| {
         page.clock().format_minutes(at, now)
@@ -61,17 +65,20 @@ pub(crate) fn print_summary<W: Write>(
     }
 }
 
-/// Prints what makes a gate pass in the sandbox. It takes effect only in a new run.
-fn print_sandbox_hints<W: Write>(page: &mut LineWriter<W>, gate: &SandboxBlockedGate) {
+/// The hint for a run that has not begun: settings take effect only in a new run.
+const NEW_RUN_HINT: &str =
+    "hint: then start a new run; `\"baseline\": \"off\"` runs without this check";
+
+/// The hint for a run with work to keep: it takes over what the sandbox settings allow now.
+const RESUME_HINT: &str = "hint: then `ralph resume` runs the gates again, with these settings";
+
+/// Prints what makes a gate pass in the sandbox.
+fn print_sandbox_hints<W: Write>(page: &mut LineWriter<W>, gate: &SandboxBlockedGate, next: &str) {
     let line = |text: &str| sanitize::sanitize_line(text, OUTCOME_CHARS, "...");
     let command = quote_word(&line(&gate.command));
     let cures: Vec<String> = gate.sign.list_remedies().map(|it| line(&it)).collect();
     page.write_indented(2, Paint::None, &format!("hint: {}", cures.join("; or ")));
-    page.write_indented(
-        2,
-        Paint::None,
-        "hint: then start a new run; `\"baseline\": \"off\"` runs without this check",
-    );
+    page.write_indented(2, Paint::None, next);
     page.write_indented(2, Paint::None, "hint: to try the gate where it runs:");
     page.write_indented(
         4,

@@ -198,6 +198,11 @@ impl RunIsolation {
         self.launcher.as_ref().map(|_| self.output)
     }
 
+    /// Returns the proxy, if the network goes through one.
+    pub(crate) fn proxy(&self) -> Option<Proxy> {
+        self.network_proxy.as_ref().map(|way_out| way_out.proxy.clone())
+    }
+
     /// Returns how much disk space a child process may use, if that is limited.
     pub(crate) fn disk_limit(&self) -> Option<DiskLimit> {
         self.launcher.as_ref().map(|_| self.space.clone())
@@ -243,7 +248,7 @@ impl RunIsolation {
             launcher: Launcher::Sandboxed(sandbox_launcher.for_process(SandboxedProcess::Agent)),
             names: self.names.clone(),
             state: state.to_owned(),
-            proxy: self.network_proxy.as_ref().map(|way_out| way_out.proxy.clone()),
+            proxy: self.proxy(),
             output: self.output,
             space: self.space.clone(),
         })

@@ -17,7 +17,7 @@ use ralph_model::agent_output::UsageScope;
 use ralph_model::budget::Budget;
 use ralph_model::context::ContextPlan;
 use ralph_model::failure::{RateLimitAction, RateLimitPolicy, Retries};
-use ralph_model::gate::ValidationStrategy;
+use ralph_model::gate::{GateCheck, ValidationStrategy};
 use ralph_model::glob::Pattern;
 use ralph_model::ids::{Role, TaskId};
 use ralph_model::memory::{Documentation, MemoryPolicy};
@@ -350,6 +350,15 @@ pub(crate) fn find_ineffective_settings(loaded: &LoadedSettings, recipe: &Recipe
     let mut warnings = Vec::new();
     if loaded.settings.memory.enabled == Some(true) && recipe.memory.is_none() {
         warnings.push("`memory.enabled` has no effect: only task lists have a memory".to_owned());
+    }
+    let is_set = |key: &str| loaded.is_set(key);
+    let has_commands = recipe.gates.iter().any(|gate| matches!(gate.check, GateCheck::Command(_)));
+    if is_set("sandbox.network.allow") && !is_set("sandbox.gates.network") && has_commands {
+        warnings.push(
+            "`sandbox.network.allow` is for agents only: gates have no network; \
+             `sandbox.gates.network` \"proxy\" gives them the same hosts, \"none\" turns this warning off"
+                .to_owned(),
+        );
     }
     let kind = recipe.agent.kind;
     let adapter = ralph_agents::find_adapter(kind);

@@ -558,7 +558,8 @@ fn connect_ports(
             .with_masker(masker.clone())
             .with_launcher(launcher)
             .with_output_limit(isolation.output_limit())
-            .with_space_limit(isolation.disk_limit());
+            .with_space_limit(isolation.disk_limit())
+            .with_proxy(isolation.proxy());
     let sandboxed = isolation.build_git_launcher(&env);
     let mut git = context
         .open_git(&run, sandboxed.clone())

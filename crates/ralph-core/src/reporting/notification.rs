@@ -203,6 +203,7 @@ fn describe_end(seq: u64, outcome: &Outcome) -> Option<NotificationDraft> {
         | Outcome::PlanMissing
         | Outcome::TasksLeft { .. }
         | Outcome::BaselineBroken { .. }
+        | Outcome::SandboxBlocked { .. }
         | Outcome::TasksLost { .. } => (Occasion::Failure, "stopped"),
         Outcome::Interrupted => return None,
     };

@@ -332,7 +332,8 @@ fn describe_status(outcome: Option<&Outcome>) -> &'static str {
             | Outcome::BudgetUsedUp { .. }
             | Outcome::LimitTooLong { .. }
             | Outcome::TasksLeft { .. }
-            | Outcome::BaselineBroken { .. },
+            | Outcome::BaselineBroken { .. }
+            | Outcome::SandboxBlocked { .. },
         ) => "incomplete",
         Some(
             Outcome::AgentFailed { .. }

@@ -374,6 +374,7 @@ fn describe_outcome(outcome: &Outcome) -> String {
         | Outcome::PromptLost { .. }
         | Outcome::PlanMissing
         | Outcome::BaselineBroken { .. }
+        | Outcome::SandboxBlocked { .. }
         | Outcome::TasksLost { .. }
         | Outcome::Interrupted => name_outcome(outcome).to_owned(),
     }
@@ -395,6 +396,7 @@ pub(super) fn name_outcome(outcome: &Outcome) -> &'static str {
         Outcome::PlanMissing => "plan-missing",
         Outcome::TasksLeft { .. } => "tasks-left",
         Outcome::BaselineBroken { .. } => "baseline-broken",
+        Outcome::SandboxBlocked { .. } => "sandbox-blocked",
         Outcome::TasksLost { .. } => "tasks-lost",
         Outcome::Interrupted => "interrupted",
     }

@@ -61,6 +61,7 @@ pub(super) fn name_outcome(outcome: &Outcome) -> &'static str {
         Outcome::PlanMissing => "plan_missing",
         Outcome::TasksLeft { .. } => "tasks_left",
         Outcome::BaselineBroken { .. } => "baseline_broken",
+        Outcome::SandboxBlocked { .. } => "sandbox_blocked",
         Outcome::TasksLost { .. } => "tasks_lost",
         Outcome::Interrupted => "interrupted",
     }

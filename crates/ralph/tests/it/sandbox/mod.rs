@@ -3,6 +3,7 @@
 mod agents;
 mod attempts;
 mod bad_input;
+mod blocked;
 mod container;
 mod ends;
 mod escapes;
