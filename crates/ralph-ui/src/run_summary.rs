@@ -40,6 +40,9 @@ pub(crate) fn print_summary<W: Write>(
             &format!("tokens: {}", format_tokens(state.totals.usage)),
         );
     }
+    if let Some(text) = describe_changes(outcome, state) {
+        page.write_indented(2, Paint::None, &text);
+    }
     if !state.autorun_changes.is_empty() {
         page.write_indented(2, Paint::Warn, &format_autorun_files(state));
     }
@@ -119,6 +122,29 @@ fn format_figures(state: &RunState) -> String {
         parts.push(counted(totals.warnings, "warning"));
     }
     parts.join(", ")
+}
+
+/// Returns which files the run changed and whether they are committed, or that a complete run
+/// changed nothing; `None` if that is unknown.
+fn describe_changes(outcome: &Outcome, state: &RunState) -> Option<String> {
+    const NAMED: usize = 5;
+    let files = state.collect_changed_files()?;
+    if files.is_empty() {
+        let is_idle = *outcome == Outcome::Complete && state.totals.commits == 0;
+        return is_idle
+            .then(|| "changed: nothing; the gates passed on the files as they were".into());
+    }
+    let named: Vec<String> =
+        files.iter().take(NAMED).map(|it| sanitize::sanitize_line(it, 60, "...")).collect();
+    let more = if files.len() > NAMED { ", ..." } else { "" };
+    let is_open = state.current.as_ref().is_some_and(|it| it.observation().is_some());
+    let how = match state.totals.commits {
+        0 => ", not committed; `git diff` and `git status` show them",
+        _ if is_open => ", the last ones not committed",
+        _ => "",
+    };
+    let count = files.len();
+    Some(format!("changed: {count} file{}: {}{more}{how}", choose_plural(count), named.join(", ")))
 }
 
 /// Returns `2 changed autorun files, check them before use: .envrc, .vscode/tasks.json`.

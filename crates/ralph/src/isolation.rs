@@ -541,8 +541,9 @@ fn build_reachable_hosts(
     policy: &SandboxPolicy,
     kinds: &[AgentKind],
 ) -> Result<NetworkAllowlist, CliError> {
-    let own: Vec<String> =
+    let mut own: Vec<String> =
         kinds.iter().flat_map(|kind| find_user_endpoints(*kind, site.env)).collect();
+    own.extend(policy.network.packages.iter().flatten().cloned());
     let hosts =
         kinds.iter().flat_map(|kind| agents::find_adapter(*kind).model_hosts.iter().copied());
     let hosts: Vec<&str> = hosts.collect();

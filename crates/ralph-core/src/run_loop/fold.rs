@@ -60,6 +60,7 @@ pub fn start_state(first: &Recorded) -> Result<RunState, FoldError> {
         last_tree: None,
         passed_trees: BTreeMap::new(),
         autorun_changes: BTreeSet::new(),
+        changed_files: None,
         tasks: None,
         baseline: None,
         base: None,

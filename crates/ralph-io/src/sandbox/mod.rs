@@ -51,6 +51,7 @@ pub use absent_names::{RemovedName, remove_appeared};
 pub use choose::{ChosenBackend, NoBackendError, choose_backend};
 pub use detect::{DetectionContext, detect_backend};
 pub use hidden_commands::{LaunchError, run_hidden_command};
+pub use home_stores::is_free_of_credentials;
 pub use launcher::{BackendConfig, HandedFiles, Launcher, SandboxLauncher, find_setup_failure};
 pub use probe::{ProbeResult, probe_backend};
 pub use self_test::{SelfTestFailure, run_self_test};

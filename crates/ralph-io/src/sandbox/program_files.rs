@@ -52,13 +52,11 @@ pub(super) fn find_shown_part(hidden: &Path, file: &Path) -> Option<PathBuf> {
         return Some(hidden.join(modules));
     }
     let directory = below.parent()?;
-    let whole = if directory.ends_with("bin") { directory.parent()? } else { directory };
-    let is_shared = |it: &Path| SHARED.iter().any(|name| it == Path::new(name));
+    let is_bin = directory.ends_with("bin");
+    let whole = if is_bin { directory.parent()? } else { directory };
     // A directory directly in the home, such as `~/bin` or `~/Documents`, is not an installation.
-    let is_own = match directory.ends_with("bin") {
-        true => whole.components().count() > 0 && !is_shared(whole),
-        false => whole.components().count() > 1 && !is_shared(whole),
-    };
+    let is_deep = whole.components().count() > usize::from(!is_bin);
+    let is_own = is_deep && !SHARED.iter().any(|name| whole == Path::new(name));
     Some(hidden.join(if is_own { whole } else { below }))
 }
 

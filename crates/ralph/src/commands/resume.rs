@@ -13,7 +13,7 @@ use ralph_model::units::{Tokens, UsdMicros};
 
 use super::run::{read_limit_flags, read_start_options};
 use super::{control, dry_run};
-use crate::cli::{CommonArgs, LimitArgs, ResumeArgs};
+use crate::cli::{CommonArgs, LimitArgs, ResumeArgs, StartArgs};
 use crate::cli_error::CliError;
 use crate::project::Project;
 use crate::settings::types::quantity::DurationSetting;
@@ -54,6 +54,25 @@ pub(crate) fn main(common: &CommonArgs, args: &ResumeArgs) -> Result<ExitStatus,
         return Ok(ExitStatus::Complete);
     }
     session::resume_run(common, &project, &loaded, &chosen, &change, &options)
+}
+
+/// Resumes a run instead of starting one with these options.
+pub(super) fn resume_instead(
+    common: &CommonArgs,
+    run: &RunId,
+    args: &StartArgs,
+) -> Result<ExitStatus, CliError> {
+    let args = ResumeArgs {
+        run: Some(run.0.clone()),
+        list: false,
+        limits: args.limits.clone(),
+        tui: args.tui.clone(),
+        config: args.config.clone(),
+        dry_run: false,
+        include_dirty: args.include_dirty,
+        set_aside: args.set_aside,
+    };
+    main(common, &args)
 }
 
 /// Returns the named run, or the last one if it can be resumed.

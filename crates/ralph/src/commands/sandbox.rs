@@ -176,6 +176,7 @@ impl ProjectSandbox {
             .tempdir_in(layout.state())
             .map_err(|error| CliError::for_input(format!("cannot write ralph's state: {error}")))?;
         let mut policy = recipe::build_sandbox_policy(&loaded);
+        drop(project.add_package_hosts(&mut policy));
         if let Some(network) = args.network {
             let mode = to_network_mode(network);
             policy.network.mode = mode;

@@ -9,6 +9,7 @@ mod ends;
 mod escapes;
 mod image;
 mod names;
+mod packages;
 mod proxied;
 mod runs;
 mod toolchains;
