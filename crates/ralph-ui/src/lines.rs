@@ -192,7 +192,7 @@ fn print_plan_progress<W: Write>(page: &mut LineWriter<W>, look: &PlanState, sta
 }
 
 /// The header line of a run that only changes files.
-const NO_COMMIT: &str = "commits nothing: `\"commit\": \"ralph\"` in the settings changes that";
+const NO_COMMIT: &str = "commits nothing; set `\"commit\": \"ralph\"`";
 
 fn print_run_header<W: Write>(page: &mut LineWriter<W>, version: &str, state: &RunState) {
     let recipe = &state.recipe;
@@ -218,7 +218,8 @@ fn print_run_header<W: Write>(page: &mut LineWriter<W>, version: &str, state: &R
             &format!("gates {}", shorten_text(page, &gates.join(", "))),
         );
     }
-    if recipe.role == Role::Prompt && recipe.landing.commit == CommitPolicy::NoCommit {
+    let is_prompt = recipe.role == Role::Prompt && recipe.task_work().is_none();
+    if is_prompt && recipe.landing.commit == CommitPolicy::NoCommit {
         page.write_indented(2, Paint::None, NO_COMMIT);
     }
     if !recipe.gate_scripts.is_empty() {
