@@ -72,9 +72,8 @@ pub(crate) fn find_project_hosts(settings: &Settings, project: &Path) -> Vec<Loo
     let files = PACKAGE_TOOLS.iter().filter(|tool| is_used(tool, project)).flat_map(|tool| {
         tool.project_files.iter().map(move |file| (*file, read_hosts(tool, &project.join(file))))
     });
-    let named = files.filter(|(_, hosts)| !hosts.is_empty());
-    let demands = named.map(|(file, hosts)| {
-        let names = hosts.join(", ");
+    let demands = files.filter(|(_, hosts)| !hosts.is_empty()).map(|(file, hosts)| {
+        let list = hosts.join(", ");
         Loosening {
             key: file.to_owned(),
             asks: json!(hosts),
@@ -83,8 +82,8 @@ pub(crate) fn find_project_hosts(settings: &Settings, project: &Path) -> Vec<Loo
                 position: Position { line: 1, column: 1 },
             },
             cause: LooseningCause::Demand {
-                digest: bounded_read::compute_digest(&names, None),
-                effect: format!("names {names}: agents and gates would fetch packages from there"),
+                digest: bounded_read::compute_digest(&list, None),
+                effect: format!("names {list}: agents and gates would fetch packages from there"),
             },
         }
     });

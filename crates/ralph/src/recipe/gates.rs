@@ -42,7 +42,9 @@ pub(super) fn build_gates(loaded: &LoadedSettings, own: &[String]) -> Result<Vec
         gates = own.iter().map(hard).collect();
     }
     if settings.run_all_gates {
-        gates.iter_mut().for_each(|gate| gate.persistence = GatePersistence::Always);
+        for gate in &mut gates {
+            gate.persistence = GatePersistence::Always;
+        }
     }
     make_names_unique(&mut gates);
     Ok(gates)

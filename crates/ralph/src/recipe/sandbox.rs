@@ -37,7 +37,7 @@ pub(super) fn build_policy(sandbox: &set::SandboxSettings, commit: &CommitPolicy
         gates: GateSandboxPolicy {
             network: match sandbox.gates.network {
                 NetworkMode::None if sandbox.network.packages => NetworkMode::Proxy,
-                mode => mode,
+                mode @ (NetworkMode::None | NetworkMode::Host | NetworkMode::Proxy) => mode,
             },
             credentials: if sandbox.gates.credentials {
                 GateCredentials::Given

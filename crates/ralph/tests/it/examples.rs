@@ -240,7 +240,7 @@ fn ci_step(name: &str) -> String {
     let step = workflow.split("      - name: ").find(|it| it.starts_with(&format!("{name}\n")));
     let (_, script) = step.expect(name).split_once("run: |\n").expect("a script");
     let lines = script.lines().take_while(|line| line.starts_with("          "));
-    lines.map(|line| format!("{}\n", line.trim_start())).collect()
+    lines.map(str::trim_start).collect::<Vec<_>>().join("\n")
 }
 
 #[test]
