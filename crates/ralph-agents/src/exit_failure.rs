@@ -32,6 +32,10 @@ fn judge_not_started(reason: &NotStarted, install_hint: &str) -> Failure {
             Failure::new(FailureClass::NotInstalled, reason.to_string())
                 .with_hint(format!("make `{program}` executable, or set `agent.command`"))
         }
+        NotStarted::NotInSandbox { .. } => {
+            Failure::new(FailureClass::NotInstalled, reason.to_string())
+                .with_hint("`ralph doctor` tries the agent in the sandbox")
+        }
         // Too many processes, no memory, an argument list too long: temporary.
         NotStarted::Refused { .. } => Failure::new(FailureClass::Crashed, reason.to_string()),
     }

@@ -8,3 +8,4 @@ pub mod blocked_call;
 pub mod gate_signs;
 pub mod hosts;
 pub mod model_hosts;
+pub mod package_hosts;

@@ -10,10 +10,12 @@ use ralph_agents::{self as agents, CallContext};
 use ralph_core::ports::AgentRequest;
 use ralph_core::reporting::report::REFUSED_CONNECTION;
 use ralph_core::sandbox::blocked_call::find_blocked_failure;
+use ralph_core::sandbox::gate_signs::{self, GateSandbox, OutsideView};
 use ralph_core::sandbox::hosts::format_url_pattern;
 use ralph_model::agent::AgentOrigin;
 use ralph_model::child::{ChildEnd, Ending, NotStarted};
 use ralph_model::failure::{Failure, FailureClass};
+use ralph_model::sandbox::NetworkMode;
 
 use crate::agent_state::{self, PreparedAgentState};
 use crate::environment::{self, SandboxChild, Variables};
@@ -117,16 +119,40 @@ impl SandboxedCall {
         }
     }
 
+    /// Returns the failure of an agent that crashed because the sandbox hides or protects a file.
+    fn find_hidden_cause(&self, failure: &Failure) -> Option<Failure> {
+        if failure.class != FailureClass::Crashed {
+            return None;
+        }
+        let outside = OutsideView {
+            exists: &|path| Path::new(path).symlink_metadata().is_ok(),
+            is_listening: &|_| false,
+            refusals: &[],
+        };
+        // The network is judged by what the proxy refused.
+        let view = self.confined.launcher.gate_view()?;
+        let view = GateSandbox { network: NetworkMode::Host, ..view };
+        let sign = gate_signs::find_sign(&failure.message, &[], &view, &outside)?;
+        let message = format!("{}: {}", sign.reason, failure.message);
+        let remedies: Vec<String> = sign.list_remedies().collect();
+        Some(Failure::new(FailureClass::Blocked, message).with_hint(remedies.join("; or ")))
+    }
+
     /// Cleans up after a call and returns warnings for the user. Replaces a failure that the
     /// sandbox caused. `set` and `args` are the variables and arguments of the call.
     pub(crate) fn clean_up(
         self,
-        failure: Option<&mut Failure>,
+        mut failure: Option<&mut Failure>,
         set: &BTreeMap<String, String>,
         args: &[String],
     ) -> Vec<String> {
         let removed = self.confined.launcher.clean_up();
         let refused = self.confined.proxy.as_ref().map(Proxy::take_refusals).unwrap_or_default();
+        if let Some(failure) = &mut failure
+            && let Some(hidden) = self.find_hidden_cause(failure)
+        {
+            **failure = hidden;
+        }
         if let (Some(failure), Some(proxy)) = (failure, &self.confined.proxy) {
             let inherited = self.env.iter().filter_map(|(_, value)| value.to_str());
             let is_proxy = |name: &str| name.to_ascii_lowercase().ends_with("proxy");

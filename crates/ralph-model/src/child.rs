@@ -147,6 +147,8 @@ pub enum NotStarted {
     NotFound { program: String },
     /// The file is not executable, or a directory on the path is not accessible.
     NotAllowed { program: String },
+    /// The sandbox hides it or something it needs to start.
+    NotInSandbox { program: String, error: String },
     /// Any other error of the system.
     Refused {
         program: String,
@@ -160,7 +162,9 @@ impl fmt::Display for NotStarted {
         match self {
             Self::NotFound { program } => write!(f, "`{program}` was not found"),
             Self::NotAllowed { program } => write!(f, "`{program}` may not be executed"),
-            Self::Refused { program, error } => write!(f, "`{program}`: {error}"),
+            Self::NotInSandbox { program, error } | Self::Refused { program, error } => {
+                write!(f, "`{program}`: {error}")
+            }
         }
     }
 }

@@ -57,7 +57,7 @@ pub enum FailureClass {
     Overloaded,
     /// No connection to the model's servers.
     Unreachable,
-    /// The sandbox refuses the connection to the model's servers.
+    /// The sandbox refuses the connection to the model's servers, or a file that it needs.
     Blocked,
     NotInstalled,
     /// It has no valid login or key, or no credit.
@@ -107,7 +107,7 @@ impl FailureClass {
             Self::RateLimited { .. } => "usage limit",
             Self::Overloaded => "overloaded",
             Self::Unreachable => "cannot reach its model",
-            Self::Blocked => "may not reach its model",
+            Self::Blocked => "blocked by the sandbox",
             Self::NotInstalled => "not installed",
             Self::NotLoggedIn => "not logged in",
             Self::BadCall => "bad call",

@@ -79,6 +79,12 @@ pub enum Outcome {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         sandbox: Option<Box<SandboxBlockedGate>>,
     },
+    /// Gates fail only because of the sandbox, which no agent can fix. The work stays in the
+    /// work tree, and the attempt is not counted.
+    SandboxBlocked {
+        /// The first of them.
+        gate: Box<SandboxBlockedGate>,
+    },
     /// The task list could not be read.
     TasksLost {
         message: String,
@@ -112,7 +118,8 @@ impl Outcome {
             | Self::LimitTooLong { .. }
             | Self::TasksLeft { .. }
             | Self::ApprovedAtCap { .. }
-            | Self::BaselineBroken { .. } => ExitStatus::Incomplete,
+            | Self::BaselineBroken { .. }
+            | Self::SandboxBlocked { .. } => ExitStatus::Incomplete,
             Self::PromptLost { .. } | Self::PlanMissing | Self::TasksLost { .. } => {
                 ExitStatus::BadInput
             }
@@ -189,6 +196,14 @@ impl fmt::Display for Outcome {
                     }
                     None => Ok(()),
                 }
+            }
+            Self::SandboxBlocked { gate } => {
+                let SandboxBlockedGate { command, sign } = gate.as_ref();
+                let SandboxSign { reason, line, .. } = sign;
+                write!(
+                    f,
+                    "not complete: `{command}` fails because {reason} ({line}); the work is kept, and the attempt does not count"
+                )
             }
             Self::Interrupted => f.write_str("interrupted"),
         }

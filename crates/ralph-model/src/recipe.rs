@@ -6,6 +6,7 @@
 
 mod ownership;
 mod prompt;
+mod scm;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -35,6 +36,7 @@ pub use prompt::{
     FinishNote, IterationCount, PlanFile, PlanPart, PromptPlan, PromptSource, RunPrompt, Template,
     TemplatePlace,
 };
+pub use scm::{MessageAuthor, Scm, ScmTask};
 
 /// The policies of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -531,41 +533,6 @@ pub enum CommitPolicy {
     NoCommit,
     /// A command with tasks such as `commit` and `push`, and a message written by the agent.
     Scm(Scm),
-}
-
-/// A source-control command and what to do with it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Scm {
-    pub command: String,
-    /// What to run, in order.
-    pub tasks: Vec<ScmTask>,
-}
-
-impl Scm {
-    /// Returns whether the program is git, at any path.
-    pub fn is_git(&self) -> bool {
-        self.command.rsplit('/').next() == Some("git")
-    }
-}
-
-/// One source-control task.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ScmTask {
-    /// Commits everything except runtime files, with the agent's message.
-    Commit,
-    /// Runs the command with these arguments.
-    Run(Vec<String>),
-}
-
-impl ScmTask {
-    /// Returns whether this is the commit.
-    pub fn is_commit(&self) -> bool {
-        match self {
-            Self::Commit => true,
-            Self::Run(_) => false,
-        }
-    }
 }
 
 /// What happens to the changes of a failed attempt.

@@ -58,6 +58,9 @@ pub struct RunState {
     pub passed_trees: BTreeMap<String, TreeId>,
     /// Autorun files that agents changed.
     pub autorun_changes: BTreeSet<AutorunChange>,
+    /// Files that ended iterations changed and that were not rolled back, at most
+    /// [`MAX_CHANGED_FILES`]; `None` until something was observed.
+    pub changed_files: Option<BTreeSet<String>>,
     /// The task list and the work on it, once read.
     pub tasks: Option<TaskState>,
     /// Gate results from before the first agent call.
@@ -94,6 +97,9 @@ pub struct RunState {
     /// Fingerprints of the warnings that were given.
     pub warned: BTreeSet<Fingerprint>,
 }
+
+/// How many changed files of a run are kept.
+pub const MAX_CHANGED_FILES: usize = 1_000;
 
 /// Gate results from before the first agent call.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -161,6 +167,20 @@ impl RunState {
         };
         let is_plan_same = current.plan().is_none() || current.plan() == self.last_plan.as_ref();
         is_plan_same && found.is_some() && found == current.observed_tree()
+    }
+
+    /// Returns the files that the run changed, those of the open iteration too; `None` if nothing was
+    /// observed.
+    pub fn collect_changed_files(&self) -> Option<BTreeSet<String>> {
+        let open = self.current.as_ref().and_then(Iteration::observation);
+        let open = open.map(|seen| seen.files.iter().map(|file| file.path.clone()));
+        match (&self.changed_files, open) {
+            (None, None) => None,
+            (known, open) => {
+                let known = known.iter().flatten().cloned();
+                Some(known.chain(open.into_iter().flatten()).collect())
+            }
+        }
     }
 
     /// Returns how long the open iteration has been running.

@@ -148,6 +148,10 @@ pub struct NetworkPolicy {
     pub deny: Vec<String>,
     /// Private address ranges that the proxy allows, such as `10.0.0.0/8`.
     pub allow_private: Vec<String>,
+    /// The servers of package managers, with ports, as found when the run began; `None` if packages
+    /// are not to be fetched.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub packages: Option<Vec<String>>,
 }
 
 /// Which network there is.
@@ -214,6 +218,7 @@ impl Default for SandboxPolicy {
                 allow: Vec::new(),
                 deny: Vec::new(),
                 allow_private: Vec::new(),
+                packages: None,
             },
             gates: GateSandboxPolicy {
                 network: NetworkMode::None,
@@ -225,7 +230,7 @@ impl Default for SandboxPolicy {
                 tmp: 2 << 30,
                 file: 2 << 30,
                 growth: 10 << 30,
-                output: 64 << 20,
+                output: 2 << 30,
             },
         }
     }

@@ -83,6 +83,12 @@ pub(crate) fn print_gate_output<W: Write>(
     result: &GateResult,
     recipe: &Recipe,
 ) {
+    if let Some(sign) = &result.sandbox {
+        for text in [sign.reason.clone()].into_iter().chain(sign.list_remedies()) {
+            let text = shorten_text(page, &text);
+            page.write_indented(2, Paint::Warn, &format!("sandbox: {text}"));
+        }
+    }
     if !result.failing.is_empty() {
         let names = shorten_text(page, &format_test_names(&result.failing));
         page.write_indented(2, Paint::None, &format!("failing: {names}"));

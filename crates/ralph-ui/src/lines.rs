@@ -16,7 +16,7 @@ use ralph_model::ids::{AskNumber, IterationNumber, Role, TaskId};
 use ralph_model::judgement::{Judgement, Verdict, describe_incomplete};
 use ralph_model::phase::Iteration;
 use ralph_model::plan::PlanState;
-use ralph_model::recipe::{Completion, Recipe};
+use ralph_model::recipe::{CommitPolicy, Completion, Recipe};
 use ralph_model::review::ReviewResult;
 use ralph_model::run::{AgentCallEnd, AgentCallState, RunState};
 use ralph_model::units::Millis;
@@ -191,6 +191,9 @@ fn print_plan_progress<W: Write>(page: &mut LineWriter<W>, look: &PlanState, sta
     }
 }
 
+/// The header line of a run that only changes files.
+const NO_COMMIT: &str = "commits nothing; set `\"commit\": \"ralph\"`";
+
 fn print_run_header<W: Write>(page: &mut LineWriter<W>, version: &str, state: &RunState) {
     let recipe = &state.recipe;
     page.write_marked(LineMark::Run, &format!("ralph {version}, run {}", state.run));
@@ -214,6 +217,10 @@ fn print_run_header<W: Write>(page: &mut LineWriter<W>, version: &str, state: &R
             Paint::None,
             &format!("gates {}", shorten_text(page, &gates.join(", "))),
         );
+    }
+    let is_prompt = recipe.role == Role::Prompt && recipe.task_work().is_none();
+    if is_prompt && recipe.landing.commit == CommitPolicy::NoCommit {
+        page.write_indented(2, Paint::None, NO_COMMIT);
     }
     if !recipe.gate_scripts.is_empty() {
         let scripts = shorten_text(page, &recipe.gate_scripts.join(", "));

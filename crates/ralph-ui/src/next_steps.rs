@@ -118,6 +118,7 @@ fn suggest_resume(
             | Outcome::ScmFailed { .. }
             | Outcome::GitFailed { .. }
             | Outcome::BaselineBroken { sandbox: None, .. }
+            | Outcome::SandboxBlocked { .. }
             | Outcome::TasksLost { .. }
             | Outcome::PromptLost { .. },
         ) => resume("", "resume after fixing this"),

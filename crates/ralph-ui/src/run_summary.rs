@@ -43,6 +43,9 @@ pub(crate) fn print_summary<W: Write>(
             &format!("tokens: {}", format_tokens(state.totals.usage)),
         );
     }
+    if let Some(text) = describe_changes(outcome, state) {
+        page.write_indented(2, Paint::None, &text);
+    }
     if !state.autorun_changes.is_empty() {
         page.write_indented(2, Paint::Warn, &format_autorun_files(state));
     }
@@ -52,8 +55,12 @@ pub(crate) fn print_summary<W: Write>(
         let hint = shorten_text(page, hint);
         page.write_indented(2, Paint::None, &format!("hint: {hint}"));
     }
-    if let Outcome::BaselineBroken { sandbox: Some(gate), .. } = outcome {
-        print_sandbox_hints(page, gate);
+    match outcome {
+        Outcome::BaselineBroken { sandbox: Some(gate), .. } => {
+            print_sandbox_hints(page, gate, NEW_RUN_HINT);
+        }
+        Outcome::SandboxBlocked { gate } => print_sandbox_hints(page, gate, RESUME_HINT),
+        _ => {}
     }
     let commands = next_steps::suggest_commands(&collect_facts(outcome, state), |at| {
         page.clock().format_minutes(at, now)
@@ -64,17 +71,20 @@ pub(crate) fn print_summary<W: Write>(
     }
 }
 
-/// Prints what makes a gate pass in the sandbox. It takes effect only in a new run.
-fn print_sandbox_hints<W: Write>(page: &mut LineWriter<W>, gate: &SandboxBlockedGate) {
+/// The hint for a run that has not begun: settings take effect only in a new run.
+const NEW_RUN_HINT: &str =
+    "hint: then start a new run; `\"baseline\": \"off\"` runs without this check";
+
+/// The hint for a run with work to keep: it takes over what the sandbox settings allow now.
+const RESUME_HINT: &str = "hint: then `ralph resume` runs the gates again, with these settings";
+
+/// Prints what makes a gate pass in the sandbox.
+fn print_sandbox_hints<W: Write>(page: &mut LineWriter<W>, gate: &SandboxBlockedGate, next: &str) {
     let line = |text: &str| sanitize::sanitize_line(text, OUTCOME_CHARS, "...");
     let command = quote_word(&line(&gate.command));
     let cures: Vec<String> = gate.sign.list_remedies().map(|it| line(&it)).collect();
     page.write_indented(2, Paint::None, &format!("hint: {}", cures.join("; or ")));
-    page.write_indented(
-        2,
-        Paint::None,
-        "hint: then start a new run; `\"baseline\": \"off\"` runs without this check",
-    );
+    page.write_indented(2, Paint::None, next);
     page.write_indented(2, Paint::None, "hint: to try the gate where it runs:");
     page.write_indented(
         4,
@@ -116,6 +126,29 @@ fn format_figures(state: &RunState, warnings: u32) -> String {
         parts.push(counted(warnings, "warning"));
     }
     parts.join(", ")
+}
+
+/// Returns which files the run changed and whether they are committed, or that a complete run
+/// changed nothing; `None` if that is unknown.
+fn describe_changes(outcome: &Outcome, state: &RunState) -> Option<String> {
+    const NAMED: usize = 5;
+    let files = state.collect_changed_files()?;
+    if files.is_empty() {
+        let is_idle = *outcome == Outcome::Complete && state.totals.commits == 0;
+        return is_idle
+            .then(|| "changed: nothing; the gates passed on the files as they were".into());
+    }
+    let named: Vec<String> =
+        files.iter().take(NAMED).map(|it| sanitize::sanitize_line(it, 60, "...")).collect();
+    let more = if files.len() > NAMED { ", ..." } else { "" };
+    let is_open = state.current.as_ref().is_some_and(|it| it.observation().is_some());
+    let how = match state.totals.commits {
+        0 => ", not committed; `git diff` and `git status` show them",
+        _ if is_open => ", the last ones not committed",
+        _ => "",
+    };
+    let count = files.len();
+    Some(format!("changed: {count} file{}: {}{more}{how}", choose_plural(count), named.join(", ")))
 }
 
 /// Returns `2 changed autorun files, check them before use: .envrc, .vscode/tasks.json`.

@@ -9,6 +9,7 @@ mod guidance;
 mod init;
 pub(crate) mod memory;
 pub(crate) mod notify;
+mod prompt_name;
 pub(crate) mod sandbox;
 mod serve;
 mod tasks;
@@ -19,16 +20,14 @@ mod tui;
 use std::path::{Path, PathBuf};
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
-use ralph_core::asking::prompt::role::RolePrompt;
-use ralph_core::asking::prompt::run::find_run_template;
-use ralph_model::recipe::RunPrompt;
 
 pub(crate) use clean::CleanArgs;
 pub(crate) use context::ContextArgs;
 pub(crate) use guidance::{
     CompletionsArgs, HelpArgs, ManArgs, build_complete_command, with_complete_help, with_suggestion,
 };
-pub(crate) use init::{InitArgs, WorkflowChoice};
+pub(crate) use init::{InitArgs, ReviewGateChoice, WorkflowChoice};
+pub(crate) use prompt_name::PromptName;
 pub(crate) use serve::ServeArgs;
 pub(crate) use tasks::{
     ProposalsCommand, TasksAddArgs, TasksArgs, TasksCommand, TasksStatusArgs, TasksValidateArgs,
@@ -332,40 +331,20 @@ pub(crate) struct BuildArgs {
     /// Start a failed task from scratch, and archive its failure branch.
     #[arg(long, requires = "task")]
     pub(crate) fresh: bool,
+    /// Switch to this branch first, or to the one that the task list names; create it if needed.
+    #[arg(
+        long,
+        value_name = "NAME",
+        num_args = 0..=1,
+        default_missing_value = "",
+        require_equals = true
+    )]
+    pub(crate) branch: Option<String>,
     /// Print the prompt template of a role, as a start for your own, and do nothing else.
     #[arg(long, value_name = "NAME")]
     pub(crate) print_prompt: Option<PromptName>,
     #[command(flatten)]
     pub(crate) start: StartArgs,
-}
-
-/// A prompt that is made from a template.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub(crate) enum PromptName {
-    Implement,
-    Fix,
-    Review,
-    Quality,
-    Compact,
-    PlanTasks,
-    PlanSpecs,
-    Build,
-}
-
-impl PromptName {
-    /// Returns the template that ships with ralph.
-    pub(crate) fn template(self) -> &'static str {
-        match self {
-            Self::Implement => RolePrompt::Implement.template(),
-            Self::Fix => RolePrompt::Fix.template(),
-            Self::Review => RolePrompt::Review.template(),
-            Self::Quality => RolePrompt::Quality.template(),
-            Self::Compact => RolePrompt::Compact.template(),
-            Self::PlanTasks => find_run_template(RunPrompt::PlanTasks),
-            Self::PlanSpecs => find_run_template(RunPrompt::PlanSpecs),
-            Self::Build => find_run_template(RunPrompt::Build),
-        }
-    }
 }
 
 /// The values of `--sandbox`, the same as of `sandbox.backend`.

@@ -19,7 +19,7 @@ use ralph_io::sandbox::{
     SandboxedProcess, SpecError, VmSetupError, choose_backend, detect_backend, sbx,
 };
 use ralph_io::sandboxed_call::AgentSandbox;
-use ralph_model::agent::AgentKind;
+use ralph_model::agent::{AgentChoice, AgentKind};
 use ralph_model::glob::Pattern;
 use ralph_model::outcome::ExitStatus;
 use ralph_model::recipe::Recipe;
@@ -27,6 +27,7 @@ use ralph_model::sandbox::{
     Backend, GateCredentials, GitAccess, NetworkMode, RequestedBackend, SandboxPolicy,
 };
 
+use crate::agent_trial::{self, TrialSite};
 use crate::cli_error::CliError;
 use crate::memory_setup::MEMORY_FILE;
 use crate::project::{Project, find_own_executable};
@@ -45,6 +46,12 @@ pub(crate) struct SandboxContext<'a> {
     pub(crate) env: &'a [(OsString, OsString)],
     /// ralph's own signals.
     pub(crate) watch: &'a Watch,
+}
+
+impl SandboxContext<'_> {
+    fn for_trial(&self) -> TrialSite<'_> {
+        TrialSite { project: self.project, env: self.env, watch: self.watch }
+    }
 }
 
 /// How the child processes of a run are started.
@@ -84,10 +91,17 @@ impl RunIsolation {
         let mut isolation = Self::for_policy(
             site,
             add_protected_paths(recipe),
-            &list_agent_kinds(recipe),
+            &recipe.callable_agents(),
             list_writable_files(recipe),
             chosen,
         )?;
+        if let Some(launcher) = &isolation.launcher {
+            agent_trial::check_agents_visible(
+                &site.for_trial(),
+                &recipe.callable_agents(),
+                launcher,
+            )?;
+        }
         let has_push_hook = || site.repository.is_some_and(GitRepository::has_push_hook);
         if isolation.launcher.is_some() && recipe.landing.pushes() && has_push_hook() {
             isolation.warnings.push(NO_PUSH_HOOK.to_owned());
@@ -102,11 +116,11 @@ impl RunIsolation {
         Ok(isolation)
     }
 
-    /// Sets up the sandbox for a policy and agents of these kinds.
+    /// Sets up the sandbox for a policy and these agents.
     pub(crate) fn for_policy(
         site: &SandboxContext<'_>,
         policy: SandboxPolicy,
-        kinds: &[AgentKind],
+        agents: &[&AgentChoice],
         opened: Vec<PathBuf>,
         chosen: ChosenBackend<BackendConfig>,
     ) -> Result<Self, CliError> {
@@ -126,7 +140,9 @@ impl RunIsolation {
                 return Ok(Self::new_unsandboxed(Backend::None, warning.to_owned()));
             }
         };
-        let reach = build_reachable_hosts(site, &policy, kinds)?;
+        let kinds: Vec<AgentKind> =
+            agents.iter().map(|agent| agents::detect_program_kind(agent)).collect();
+        let reach = build_reachable_hosts(site, &policy, &kinds)?;
         let (door, way_out) = match start_proxy(site, &policy, &reach)? {
             Some((door, way_out)) => (Some(door), Some(way_out)),
             None => (None, None),
@@ -134,7 +150,7 @@ impl RunIsolation {
         let backend = wall.backend();
         let (names, output) = (policy.env.clone(), policy.limits.output);
         let network = policy.network.mode;
-        let places = build_sandbox_paths(site, opened)?;
+        let places = build_sandbox_paths(site, agents, opened)?;
         let mut roots = vec![places.project.clone()];
         roots.extend(policy.rw.iter().map(|path| places.resolve_setting(path)));
         roots.extend(places.outputs.iter().cloned());
@@ -149,7 +165,7 @@ impl RunIsolation {
             .map_err(|error| to_vm_error(&error))?;
         let mut warnings = spec.notes;
         for kind in kinds {
-            for notice in agent_state::configuration::list_notices(*kind, site.env) {
+            for notice in agent_state::configuration::list_notices(kind, site.env) {
                 if !warnings.contains(&notice) {
                     warnings.push(notice);
                 }
@@ -180,6 +196,11 @@ impl RunIsolation {
     /// Returns how many bytes a child process may print, if that is limited.
     pub(crate) fn output_limit(&self) -> Option<u64> {
         self.launcher.as_ref().map(|_| self.output)
+    }
+
+    /// Returns the proxy, if the network goes through one.
+    pub(crate) fn proxy(&self) -> Option<Proxy> {
+        self.network_proxy.as_ref().map(|way_out| way_out.proxy.clone())
     }
 
     /// Returns how much disk space a child process may use, if that is limited.
@@ -227,7 +248,7 @@ impl RunIsolation {
             launcher: Launcher::Sandboxed(sandbox_launcher.for_process(SandboxedProcess::Agent)),
             names: self.names.clone(),
             state: state.to_owned(),
-            proxy: self.network_proxy.as_ref().map(|way_out| way_out.proxy.clone()),
+            proxy: self.proxy(),
             output: self.output,
             space: self.space.clone(),
         })
@@ -368,7 +389,7 @@ pub(crate) fn check_image_programs(
 ) -> Result<(), CliError> {
     match chosen {
         ChosenBackend::Enforced(wall @ BackendConfig::Container(_)) => {
-            let places = build_sandbox_paths(site, Vec::new())?;
+            let places = build_sandbox_paths(site, &[], Vec::new())?;
             let sandbox_launcher =
                 SandboxLauncher::new(wall.clone(), without_network(&recipe.sandbox), places, None);
             check_programs_exist(&sandbox_launcher, programs, site.watch)
@@ -459,6 +480,7 @@ fn to_refusal_error(refusal: &NoBackendError) -> CliError {
 /// Returns the paths that the sandbox mounts or hides.
 fn build_sandbox_paths(
     site: &SandboxContext<'_>,
+    agents: &[&AgentChoice],
     opened: Vec<PathBuf>,
 ) -> Result<SandboxPaths, CliError> {
     let variable = |name: &str| {
@@ -472,6 +494,7 @@ fn build_sandbox_paths(
         state: site.state.to_owned(),
         run: site.run.to_owned(),
         agent_state: Vec::new(),
+        programs: agent_trial::find_agent_programs(&site.for_trial(), agents),
         home: variable("HOME").map(PathBuf::from).filter(|home| home.is_absolute()),
         path: variable("PATH").unwrap_or_default(),
         variables: site.env.to_vec(),
@@ -518,8 +541,9 @@ fn build_reachable_hosts(
     policy: &SandboxPolicy,
     kinds: &[AgentKind],
 ) -> Result<NetworkAllowlist, CliError> {
-    let own: Vec<String> =
+    let mut own: Vec<String> =
         kinds.iter().flat_map(|kind| find_user_endpoints(*kind, site.env)).collect();
+    own.extend(policy.network.packages.iter().flatten().cloned());
     let hosts =
         kinds.iter().flat_map(|kind| agents::find_adapter(*kind).model_hosts.iter().copied());
     let hosts: Vec<&str> = hosts.collect();

@@ -3,6 +3,7 @@
 //! Flags and settings become a recipe, the parts are connected, and the outcome becomes an exit
 //! code. Not here: any decision about the work itself.
 
+mod agent_trial;
 mod agent_versions;
 mod browser;
 mod call_preview;
@@ -21,6 +22,7 @@ mod host_checks;
 mod isolation;
 mod locked_paths;
 mod memory_setup;
+mod package_hosts;
 mod plugin;
 mod preview;
 mod project;
@@ -34,9 +36,11 @@ mod session;
 mod settings;
 mod shell_quote;
 mod subscribers;
+mod task_branch;
 mod task_file;
 mod templates;
 mod trust;
+mod unfinished_run;
 mod workflow;
 
 use std::process::ExitCode;

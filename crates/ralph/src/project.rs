@@ -19,9 +19,11 @@ use ralph_model::child::NotStarted;
 use ralph_model::gate::GateCheck;
 use ralph_model::outcome::ExitStatus;
 use ralph_model::recipe::Recipe;
+use ralph_model::sandbox::SandboxPolicy;
 
 use crate::cli::CommonArgs;
 use crate::cli_error::CliError;
+use crate::package_hosts::{self, find_project_hosts};
 use crate::settings::{
     self, FlagSetting, LoadedSettings, LocalSettings, Loosening, SettingsPaths, SettingsSources,
 };
@@ -177,7 +179,13 @@ impl Project {
         let ground = DemandContext { directory: &self.directory, find_program: &find_program };
         loaded.loosenings.extend(find_demands(&loaded, &ground));
         loaded.loosenings.extend(find_agent_code(&loaded.settings, &self.directory));
+        loaded.loosenings.extend(find_project_hosts(&loaded.settings, &self.directory));
         Ok(loaded)
+    }
+
+    /// Adds the servers of package managers to a policy that wants them. Returns warnings.
+    pub(crate) fn add_package_hosts(&self, policy: &mut SandboxPolicy) -> Vec<String> {
+        package_hosts::add_package_hosts(policy, &self.directory, &self.env)
     }
 
     /// Returns where the local settings come from: while a run is active, from its copy.

@@ -17,17 +17,17 @@ use ralph_model::agent_output::UsageScope;
 use ralph_model::budget::Budget;
 use ralph_model::context::ContextPlan;
 use ralph_model::failure::{RateLimitAction, RateLimitPolicy, Retries};
-use ralph_model::gate::ValidationStrategy;
+use ralph_model::gate::{GateCheck, ValidationStrategy};
 use ralph_model::glob::Pattern;
 use ralph_model::ids::{Role, TaskId};
 use ralph_model::memory::{Documentation, MemoryPolicy};
 use ralph_model::recipe::{
-    BaselinePolicy, CommitPolicy, Completion, FinishNote, IterationCount, LandingPolicy, OnFailure,
-    PROGRESS, PromptPlan, PromptSource, Recipe, Retry, RunLimits, RunPrompt, Scm, ScmTask,
-    TaskWork, Template, TemplatePlace, Uncommitted, Work,
+    BaselinePolicy, CommitPolicy, Completion, FinishNote, IterationCount, LandingPolicy,
+    MessageAuthor, OnFailure, PROGRESS, PromptPlan, PromptSource, Recipe, Retry, RunLimits,
+    RunPrompt, Scm, ScmTask, TaskWork, Template, TemplatePlace, Uncommitted, Work,
 };
 use ralph_model::review::ReviewPolicy;
-use ralph_model::sandbox::SandboxPolicy;
+use ralph_model::sandbox::{NetworkMode, SandboxPolicy};
 use ralph_model::stuck::StuckPolicy;
 use ralph_model::task::{ListForm, ListOwner, TaskList};
 use ralph_model::units::{Millis, Tokens, UsdMicros};
@@ -356,6 +356,27 @@ pub(crate) fn find_ineffective_settings(loaded: &LoadedSettings, recipe: &Recipe
     if loaded.settings.memory.enabled == Some(true) && recipe.memory.is_none() {
         warnings.push("`memory.enabled` has no effect: only task lists have a memory".to_owned());
     }
+    let is_set = |key: &str| loaded.is_set(key);
+    let has_commands = recipe.gates.iter().any(|gate| matches!(gate.check, GateCheck::Command(_)));
+    if is_set("sandbox.network.allow")
+        && !is_set("sandbox.gates.network")
+        && recipe.sandbox.gates.network == NetworkMode::None
+        && has_commands
+    {
+        warnings.push(
+            "`sandbox.network.allow` is for agents only: gates have no network; \
+             `sandbox.gates.network` \"proxy\" gives them the same hosts, \"none\" turns this warning off"
+                .to_owned(),
+        );
+    }
+    let is_plain = loaded.settings.gates.is_empty() && has_commands;
+    if recipe.strategy != ValidationStrategy::Strict && is_plain {
+        warnings.push(
+            "`validationStrategy` has no effect on guardrails and commands of the task list: all of them must pass; \
+             `gates` with `\"kind\": \"lint\"` says which ones it may ignore"
+                .to_owned(),
+        );
+    }
     let kind = recipe.agent.kind;
     let adapter = ralph_agents::find_adapter(kind);
     if !adapter.has_filters {
@@ -496,6 +517,12 @@ fn build_landing_policy(settings: &Settings, usual: sections::CommitSetting) -> 
     let scm = settings.scm.command.as_ref().map(|command| Scm {
         command: command.clone(),
         tasks: settings.scm.tasks.iter().map(|task| parse_scm_task(task)).collect(),
+        message: match settings.commit {
+            Some(sections::CommitSetting::Ralph) => MessageAuthor::Ralph,
+            Some(sections::CommitSetting::Agent | sections::CommitSetting::None) | None => {
+                MessageAuthor::Agent
+            }
+        },
     });
     LandingPolicy {
         commit: match (scm, settings.commit.unwrap_or(usual)) {

@@ -40,7 +40,7 @@ use crate::recipe::{self, SPECS_DIR};
 use crate::screen::{self, OutputStyle};
 use crate::settings::types::sections::LogLevelSetting;
 use crate::settings::{self, LoadedSettings};
-use crate::{full_screen, recording};
+use crate::{full_screen, recording, unfinished_run};
 
 /// More paths than this do not help the user to decide.
 const SHOWN_PATHS: usize = 5;
@@ -310,12 +310,22 @@ impl RunContext {
             shown.push(format!("  and {} more", paths.len() - SHOWN_PATHS));
         }
         let who = if recipe.commits() { "ralph" } else { "the agent" };
-        Err(CliError::for_input(format!(
+        let error = CliError::for_input(format!(
             "there are uncommitted changes, and {who} is going to commit:\n{}",
             shown.join("\n")
-        ))
-        .with_hint("commit them, or pass --include-dirty to make them part of the first commit")
-        .with_hint("or pass --set-aside to keep them out of the way and get them back at the end"))
+        ));
+        let error = match unfinished_run::find_unfinished_run(self.layout.state()) {
+            Some(run) => error.with_hint(format!(
+                "`ralph resume {}` continues the last run, if they are its work",
+                run.id
+            )),
+            None => error,
+        };
+        Err(error
+            .with_hint("commit them, or pass --include-dirty to make them part of the first commit")
+            .with_hint(
+                "or pass --set-aside to keep them out of the way and get them back at the end",
+            ))
     }
 
     /// Returns the paths that are uncommitted before a run whose agent has to commit everything.
@@ -528,7 +538,7 @@ impl RunContext {
             let log = MaskWriter::new(masker, log);
             views.push(Box::new(TerminalView::new(log, options)));
         }
-        if let Ok(log) = files::open_session_log(&self.layout, clock::now()) {
+        if let Ok(log) = files::open_session_log(&self.layout, clock::now(), run) {
             let log = SessionLog::new(
                 MaskWriter::new(masker, log),
                 WallClock { zone: clock::find_local_zone(), now: clock::now },

@@ -233,8 +233,9 @@ impl<'a> OpenedRun<'a> {
 
     /// Chooses the sandbox, and completes the recipe with what depends on it.
     fn isolate(self) -> Result<IsolatedRun<'a>, CliError> {
-        let Self { invocation, plan, context, origin, journal, recipe, mut warnings } = self;
+        let Self { invocation, plan, context, origin, journal, mut recipe, mut warnings } = self;
         let Invocation { project, loaded, options, .. } = invocation;
+        warnings.extend(project.add_package_hosts(&mut recipe.sandbox));
         let site = build_sandbox_context(&context, project, loaded, context.layout.state())?;
         let chosen = isolation::choose_recipe_backend(&site, &recipe)?;
         let location = isolation::find_program_location(&chosen);
@@ -558,7 +559,8 @@ fn connect_ports(
             .with_masker(masker.clone())
             .with_launcher(launcher)
             .with_output_limit(isolation.output_limit())
-            .with_space_limit(isolation.disk_limit());
+            .with_space_limit(isolation.disk_limit())
+            .with_proxy(isolation.proxy());
     let sandboxed = isolation.build_git_launcher(&env);
     let mut git = context
         .open_git(&run, sandboxed.clone())

@@ -13,14 +13,21 @@ pub(crate) fn format_failure(hint: Option<&str>, result: &GateResult) -> String 
     let hint = hint.map(|hint| format!("Hint: {hint}\n")).unwrap_or_default();
     let log = result.log.as_ref().map(|log| format!("Output file: {log}\n")).unwrap_or_default();
     let failing = format_failing(&result.failing);
+    let sandbox = result.sandbox.as_ref().map(|sign| {
+        let reason = &sign.reason;
+        format!(
+            "It failed because {reason}. Only the user can allow that: do not work around it.\n"
+        )
+    });
     let reason = result.reason.as_ref().map(|reason| match result.output.as_str() {
         "" => format!("[ralph] {reason}"),
         _ => format!("\n[ralph] {reason}"),
     });
     format!(
-        "Guardrail \"{}\" failed with exit code {}.\n{hint}{log}{failing}Output (truncated):\n{}{}",
+        "Guardrail \"{}\" failed with exit code {}.\n{}{hint}{log}{failing}Output (truncated):\n{}{}",
         result.command,
         result.exit_code(),
+        sandbox.unwrap_or_default(),
         result.output,
         reason.unwrap_or_default()
     )

@@ -204,6 +204,7 @@ fn describe_end(seq: u64, outcome: &Outcome) -> Option<NotificationDraft> {
         | Outcome::TasksLeft { .. }
         | Outcome::ApprovedAtCap { .. }
         | Outcome::BaselineBroken { .. }
+        | Outcome::SandboxBlocked { .. }
         | Outcome::TasksLost { .. } => (Occasion::Failure, "stopped"),
         Outcome::Interrupted => return None,
     };

@@ -415,10 +415,21 @@ impl<'a> Engine<'a> {
                 self.record_event(Event::Landed { landed: Landed::ScmRan { command: shown } })?;
                 Ok(())
             }
+            // The work is saved here in any case.
+            ScmResult::Failed { output } if self.has_failure_branch() => {
+                self.warn(format!("`{shown}` failed: {output}"))?;
+                let command = format!("{shown} (it failed)");
+                self.record_event(Event::Landed { landed: Landed::ScmRan { command } })?;
+                Ok(())
+            }
             ScmResult::Failed { output } => {
                 Err(StepError::Outcome(Outcome::ScmFailed { command: shown, output }))
             }
         }
+    }
+
+    fn has_failure_branch(&self) -> bool {
+        self.state.current.as_ref().is_some_and(|current| current.failure_branch().is_some())
     }
 
     /// Publishes the memory that a compaction produced, if any.

@@ -61,6 +61,7 @@ pub fn start_state(first: &Recorded) -> Result<RunState, FoldError> {
         last_plan: None,
         passed_trees: BTreeMap::new(),
         autorun_changes: BTreeSet::new(),
+        changed_files: None,
         tasks: None,
         baseline: None,
         base: None,

@@ -6,7 +6,7 @@
 use ralph_model::ids::Role;
 use ralph_model::judgement::Landing;
 use ralph_model::phase::{Checking, Iteration, LandingPlan, LandingStep};
-use ralph_model::recipe::{CommitPolicy, HistoryOwner, ScmTask};
+use ralph_model::recipe::{CommitPolicy, HistoryOwner, MessageAuthor, Recipe, ScmTask};
 use ralph_model::run::RunState;
 use ralph_model::task::ListOwner;
 use ralph_model::worktree::{History, Landed, TreeDiff};
@@ -37,6 +37,9 @@ pub(crate) fn plan_landing(state: &RunState, current: &Iteration) -> LandingPlan
     if judgement.landing == Landing::Commit {
         steps.extend(plan_commit(state, current));
     }
+    if steps.contains(&LandingStep::SaveToFailureBranch) {
+        steps.extend(plan_branch_push(&state.recipe));
+    }
     LandingPlan::new(steps)
 }
 
@@ -48,7 +51,15 @@ pub(crate) fn plan_after_refusal(state: &RunState, current: &Iteration) -> Vec<L
         .is_some_and(|attempt| attempt.gives_up.is_some());
     let save = gives_up.then_some(LandingStep::SaveToFailureBranch);
     let write = current.task.as_ref().map(|_| LandingStep::WriteList);
-    save.into_iter().chain(write).collect()
+    let push = if gives_up { plan_branch_push(&state.recipe) } else { None };
+    save.into_iter().chain(write).chain(push).collect()
+}
+
+/// Returns the last step of work that is saved to a failure branch: it is pushed if work that
+/// passed would be.
+fn plan_branch_push(recipe: &Recipe) -> Option<LandingStep> {
+    let CommitPolicy::Scm(scm) = &recipe.landing.commit else { return None };
+    scm.find_push_remote().map(|_| LandingStep::PushFailureBranch)
 }
 
 /// Returns whether the task file must be written although it was written before, because
@@ -119,7 +130,8 @@ fn plan_commit(state: &RunState, current: &Iteration) -> Vec<LandingStep> {
             });
             // The message first, before any command has moved something.
             let has_commit = scm.tasks.contains(&ScmTask::Commit);
-            let ask = has_commit.then_some(LandingStep::AskForMessage);
+            let is_asked = has_commit && scm.message == MessageAuthor::Agent;
+            let ask = is_asked.then_some(LandingStep::AskForMessage);
             [LandingStep::Survey].into_iter().chain(ask).chain(tasks).collect()
         }
     }

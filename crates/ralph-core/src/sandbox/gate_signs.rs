@@ -6,6 +6,8 @@
 use ralph_model::sandbox::{NetworkMode, SandboxSign, UnixSockets};
 use serde_json::json;
 
+use super::allowlist::ConnectionRefusal;
+
 /// The parts of a gate's sandbox that signs depend on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GateSandbox {
@@ -15,6 +17,16 @@ pub struct GateSandbox {
     pub shown: Vec<String>,
     pub network: NetworkMode,
     pub unix_sockets: UnixSockets,
+}
+
+/// What is known outside of the sandbox.
+pub struct OutsideView<'a> {
+    /// Whether a path exists.
+    pub exists: &'a dyn Fn(&str) -> bool,
+    /// Whether a server of this machine listens on a port.
+    pub is_listening: &'a dyn Fn(u16) -> bool,
+    /// The connections that the proxy refused.
+    pub refusals: &'a [ConnectionRefusal],
 }
 
 /// What a gate is missing: the reason, the advice, the setting.
@@ -46,6 +58,9 @@ const NO_NETWORK: [&str; 13] = [
     "--offline was specified",
 ];
 
+/// Messages of programs that cannot connect to a port.
+const CLOSED: [&str; 2] = ["connection refused", "econnrefused"];
+
 /// Messages of programs that miss a file.
 const MISSING: [&str; 5] =
     ["no such file or directory", "enoent", "not found", "cannot find module", "does not exist"];
@@ -66,21 +81,55 @@ const PROGRAM_DIRECTORIES: [&str; 4] = [".cache", ".config", ".local/share", ".l
 /// Directories of which only the single missing file is shown.
 const SECRET: [&str; 5] = [".ssh", ".gnupg", ".aws", ".kube", ".docker"];
 
-/// Returns why a gate failed in the sandbox, if its output shows that. `exists` checks a path
-/// outside. If tests failed by name, the gate itself works, and the network is not what they miss.
+/// Returns why a gate failed in the sandbox, if its output shows that. If tests failed by name, the
+/// gate itself works, and the network is not what they miss.
 pub fn find_sign(
     output: &str,
     failing: &[String],
     sandbox: &GateSandbox,
-    exists: &dyn Fn(&str) -> bool,
+    outside: &OutsideView<'_>,
 ) -> Option<SandboxSign> {
     let lines: Vec<&str> = output.lines().map(str::trim).filter(|it| !it.is_empty()).collect();
     let first = lines.len().saturating_sub(LAST_LINES);
-    (first..lines.len()).filter(|at| lines[*at].len() <= LONGEST_LINE).find_map(|at| {
+    let last = || (first..lines.len()).filter(|at| lines[*at].len() <= LONGEST_LINE);
+    let sign = |at: usize, (reason, advice, setting): MissingAccess| SandboxSign {
+        line: lines[at].to_owned(),
+        reason,
+        advice,
+        setting,
+    };
+    let found = last().find_map(|at| {
         let near = &lines[at.saturating_sub(LINES_BEFORE)..=at];
-        let (reason, advice, setting) = find_missing_access(near, failing, sandbox, exists)?;
-        Some(SandboxSign { line: lines[at].to_owned(), reason, advice, setting })
+        find_missing_access(near, failing, sandbox, outside).map(|it| sign(at, it))
+    });
+    // The proxy knows what it refused; the output shows that it mattered.
+    found.or_else(|| {
+        last().find_map(|at| find_refused_host(lines[at], outside).map(|it| sign(at, it)))
     })
+}
+
+/// Returns what a line misses that names a host which the proxy refused.
+fn find_refused_host(line: &str, outside: &OutsideView<'_>) -> Option<MissingAccess> {
+    let refusal = outside.refusals.iter().find(|it| line.contains(&it.host))?;
+    let ConnectionRefusal { host, port, reason, .. } = refusal;
+    let text = format!("the sandbox refused {host}:{port}: {reason}");
+    Some((text, reason.remedy(host, *port), None))
+}
+
+/// Returns what a line misses that reports a refused connection to a server of this machine which
+/// only the sandbox hides.
+fn find_closed_port(line: &str, outside: &OutsideView<'_>) -> Option<MissingAccess> {
+    const MARKS: [&str; 5] = ["127.0.0.1:", "localhost:", "::1]:", "::1:", "port "];
+    let after = MARKS.iter().filter_map(|mark| line.find(mark).map(|at| &line[at + mark.len()..]));
+    let digits = |text: &str| text.chars().take_while(char::is_ascii_digit).collect::<String>();
+    let mut ports = after.filter_map(|text| digits(text).parse::<u16>().ok());
+    let port = ports.find(|port| *port > 0 && (outside.is_listening)(*port))?;
+    let allow = format!("localhost:{port}");
+    let setting = json!({
+        "sandbox": { "gates": { "network": "proxy" }, "network": { "allow": [allow] } }
+    });
+    let reason = format!("port {port} of this machine cannot be reached in the sandbox");
+    Some((reason, None, Some(setting.to_string())))
 }
 
 /// Checks the last of some lines; the lines before it give the context.
@@ -88,14 +137,18 @@ fn find_missing_access(
     near: &[&str],
     failing: &[String],
     sandbox: &GateSandbox,
-    exists: &dyn Fn(&str) -> bool,
+    outside: &OutsideView<'_>,
 ) -> Option<MissingAccess> {
     let line = near.last()?.to_ascii_lowercase();
     let has = |parts: &[&str]| parts.iter().any(|it| line.contains(it));
     if has(&READ_ONLY) {
         return find_read_only(&find_nearest_paths(near), sandbox);
     }
+    if has(&CLOSED) && sandbox.network != NetworkMode::Host {
+        return find_closed_port(&line, outside);
+    }
     if has(&MISSING) {
+        let exists = outside.exists;
         let path =
             find_nearest_paths(near).into_iter().find(|it| is_hidden(it, sandbox) && exists(it));
         return path.and_then(|path| suggest_visible_path(path, sandbox));
@@ -199,6 +252,7 @@ fn find_build_directory(path: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
+    use super::super::allowlist::RefusalReason;
     use super::*;
 
     fn sandbox() -> GateSandbox {
@@ -211,9 +265,41 @@ mod tests {
         }
     }
 
+    fn find_with(output: &str, sandbox: &GateSandbox, failing: &[String]) -> Option<SandboxSign> {
+        let refusals = [ConnectionRefusal {
+            host: "refused.example".into(),
+            port: 443,
+            reason: RefusalReason::NotListed,
+            times: 1,
+        }];
+        let outside = OutsideView {
+            exists: &|path: &str| !path.contains("absent"),
+            is_listening: &|port| port == 5432,
+            refusals: &refusals,
+        };
+        find_sign(output, failing, sandbox, &outside)
+    }
+
     fn find(output: &str) -> Option<SandboxSign> {
-        let exists = |path: &str| !path.contains("absent");
-        find_sign(output, &[], &sandbox(), &exists)
+        find_with(output, &sandbox(), &[])
+    }
+
+    #[test]
+    fn refused_ports_and_hosts_have_remedies() {
+        let setting =
+            r#"{"sandbox":{"gates":{"network":"proxy"},"network":{"allow":["localhost:5432"]}}}"#;
+        for output in [
+            "connection to server at \"127.0.0.1\", port 5432 failed: Connection refused",
+            "Error: connect ECONNREFUSED 127.0.0.1:5432",
+            "dial tcp [::1]:5432: connect: connection refused",
+        ] {
+            let found = find(output).and_then(|sign| sign.setting);
+            assert_eq!(found.as_deref(), Some(setting), "{output}");
+        }
+        assert_eq!(find("Error: connect ECONNREFUSED 127.0.0.1:5433"), None, "nothing listens");
+        let sign = find("curl: (56) CONNECT tunnel to refused.example failed, response 403");
+        let advice = sign.and_then(|sign| sign.advice).unwrap_or_default();
+        assert_eq!(advice, "add \"refused.example\" to `sandbox.network.allow`");
     }
 
     #[test]
@@ -305,10 +391,10 @@ mod tests {
             ..sandbox()
         };
         for output in ["Could not resolve host: a.example", "socket: Operation not permitted"] {
-            assert_eq!(find_sign(output, &[], &open, &|_| true), None, "{output}");
+            assert_eq!(find_with(output, &open, &[]), None, "{output}");
         }
         let failing = ["tests::fetches".to_owned()];
         let output = "Could not resolve host: a.example";
-        assert_eq!(find_sign(output, &failing, &sandbox(), &|_| true), None);
+        assert_eq!(find_with(output, &sandbox(), &failing), None);
     }
 }

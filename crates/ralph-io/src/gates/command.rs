@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io;
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -14,10 +15,9 @@ use ralph_core::checking::gate::{explain_false_pass, format_log_name};
 use ralph_core::checking::stuck::{ErrorHasher, FailingChecks};
 use ralph_core::plain::Plain;
 use ralph_core::ports::{GateOrder, Gates};
-use ralph_core::sandbox::gate_signs;
+use ralph_core::sandbox::gate_signs::{self, OutsideView};
 use ralph_model::child::{ChildEnd, Ending, Limit};
 use ralph_model::gate::{Gate, GateResult, GateStatus};
-use ralph_model::ids::IterationNumber;
 use ralph_model::units::Millis;
 
 use super::log::{GateLog, LARGEST_LOG};
@@ -27,12 +27,16 @@ use crate::process::{
     supervise_with_ticks,
 };
 use crate::sandbox::Launcher;
+use crate::sandbox::proxy::Proxy;
 use crate::store::ProjectLayout;
 use crate::store::layout::PROJECT_DIRECTORY;
 
 /// Runs the inner shell with both streams in one pipe, the only way to keep them in order. The
 /// command is an argument, so that line numbers in the shell's messages match the command.
 const SHELL: &str = "exec sh -c \"$0\" 2>&1";
+
+/// A server of this machine accepts a connection at once.
+const CONNECTING: Duration = Duration::from_millis(500);
 
 /// Runs gates as shell commands.
 #[derive(Debug)]
@@ -45,6 +49,7 @@ pub struct CommandGates {
     /// How many bytes a gate may print.
     output: Option<u64>,
     space: Option<DiskLimit>,
+    proxy: Option<Proxy>,
     /// The number of a gate among those whose logs would have the same name, from 1.
     places: BTreeMap<String, u32>,
 }
@@ -72,6 +77,7 @@ impl CommandGates {
             launcher: Launcher::Direct,
             output: None,
             space: None,
+            proxy: None,
             places,
         }
     }
@@ -98,6 +104,12 @@ impl CommandGates {
     #[must_use]
     pub fn with_space_limit(self, space: Option<DiskLimit>) -> Self {
         Self { space, ..self }
+    }
+
+    /// Sets the proxy that gates may use, which knows what it refused.
+    #[must_use]
+    pub fn with_proxy(self, proxy: Option<Proxy>) -> Self {
+        Self { proxy, ..self }
     }
 
     fn log_name(&self, order: &GateOrder<'_>) -> String {
@@ -168,12 +180,15 @@ impl Gates for CommandGates {
         let reason =
             if is_success { explain_false_pass(gate, &output.count.tests_seen()) } else { None };
         let is_failed = !is_success || reason.is_some();
-        // In later iterations a failure may also come from changes of the agent.
-        let is_baseline = order.iteration == IterationNumber(0);
-        let spec = (is_failed && is_baseline).then(|| self.launcher.gate_view()).flatten();
+        let refusals = self.proxy.as_ref().map(Proxy::take_refusals).unwrap_or_default();
+        let spec = is_failed.then(|| self.launcher.gate_view()).flatten();
         let sandbox = spec.and_then(|spec| {
-            let exists = |path: &str| Path::new(path).symlink_metadata().is_ok();
-            gate_signs::find_sign(&output.end.text, &output.failing.names(), &spec, &exists)
+            let outside = OutsideView {
+                exists: &|path| Path::new(path).symlink_metadata().is_ok(),
+                is_listening: &is_listening,
+                refusals: &refusals,
+            };
+            gate_signs::find_sign(&output.end.text, &output.failing.names(), &spec, &outside)
         });
         let note = describe_end(gate, &end);
         let remark = reason.as_ref().map(|reason| format!("[ralph] {reason}")).or(note.clone());
@@ -192,6 +207,12 @@ impl Gates for CommandGates {
             end: Some(end),
         }
     }
+}
+
+/// Returns whether a server of this machine listens on a port.
+fn is_listening(port: u16) -> bool {
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    TcpStream::connect_timeout(&address, CONNECTING).is_ok()
 }
 
 /// Processes the output of a gate.

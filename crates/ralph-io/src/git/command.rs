@@ -374,9 +374,9 @@ impl GitCommands {
         };
         launched.map_err(|reason| match reason {
             NotStarted::NotFound { .. } => NotRun::NotFound,
-            reason @ (NotStarted::NotAllowed { .. } | NotStarted::Refused { .. }) => {
-                NotRun::Other { message: reason.to_string() }
-            }
+            reason @ (NotStarted::NotAllowed { .. }
+            | NotStarted::NotInSandbox { .. }
+            | NotStarted::Refused { .. }) => NotRun::Other { message: reason.to_string() },
         })
     }
 

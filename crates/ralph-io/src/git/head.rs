@@ -175,6 +175,20 @@ impl GitRepository {
         Ok(branch.map(|name| name.trim_start_matches("refs/heads/").to_owned()))
     }
 
+    /// Switches to a branch, and creates it here if it does not exist. Uncommitted changes stay;
+    /// fails if the other branch changes the same files.
+    pub fn switch_branch(&self, name: &str) -> Result<(), VcsError> {
+        let branch = format!("refs/heads/{name}");
+        let known = self.build_plumbing(&["rev-parse", "--verify", "--quiet"]).with_args([&branch]);
+        let is_known = self.commands.run(known)?.code == 0;
+        let call = self.build_plumbing(&["switch", "--quiet"]);
+        let call = if is_known { call } else { call.with_args(["--create"]) };
+        if name.starts_with('-') {
+            return Err(VcsError { message: format!("`{name}` is no name for a branch") });
+        }
+        self.commands.run_for_output(call.with_args([name])).map(drop)
+    }
+
     /// Returns the date of the last commit that changed a file, such as `2026-11-15`.
     pub fn find_last_change_date(&self, file: &Path) -> Result<Option<String>, VcsError> {
         if self.head()?.commit.is_none() {

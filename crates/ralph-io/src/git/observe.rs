@@ -51,6 +51,9 @@ impl GitVcs {
             }
             compared => compared?,
         };
+        // They change while ralph runs, tracked or not.
+        let is_runtime = |it: &TreeChange| self.repository.is_runtime_file(&it.path);
+        let touched: Vec<TreeChange> = touched.into_iter().filter(|it| !is_runtime(it)).collect();
         let autorun = self.find_autorun_changes(&touched);
         let mut files: Vec<FileTouched> =
             touched.iter().map(|change| self.repository.to_file_touched(change)).collect();
@@ -65,7 +68,7 @@ impl GitVcs {
         files.truncate(OBSERVED_FILES);
         Ok(Some(Observation {
             checked_out: Some(head.checked_out()),
-            changes: if now == head.tree { TreeDiff::Clean } else { TreeDiff::Dirty },
+            changes: if uncommitted.is_empty() { TreeDiff::Clean } else { TreeDiff::Dirty },
             tree: TreeId(now),
             files,
             more_files: u32::try_from(more).unwrap_or(u32::MAX),
@@ -118,7 +121,11 @@ impl GitVcs {
             return Ok(Vec::new());
         }
         let touched = self.repository.diff_trees(head, now)?;
-        let named = touched.iter().map(|change| self.repository.to_file_touched(change).path);
+        let is_runtime = |it: &&TreeChange| self.repository.is_runtime_file(&it.path);
+        let named = touched
+            .iter()
+            .filter(|it| !is_runtime(it))
+            .map(|change| self.repository.to_file_touched(change).path);
         let mut named: Vec<String> = named.collect();
         named.sort_by_cached_key(|path| (!is_watched(path), path.clone()));
         named.truncate(UNCOMMITTED_FILES);

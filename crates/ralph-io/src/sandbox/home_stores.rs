@@ -155,7 +155,7 @@ pub(super) const SETTINGS: [&str; 9] = [
 ];
 
 /// Returns whether settings contain nothing that looks like a credential.
-pub(super) fn is_free_of_credentials(settings: &str) -> bool {
+pub fn is_free_of_credentials(settings: &str) -> bool {
     let text = settings.to_ascii_lowercase();
     let has_login = text.split("://").skip(1).any(|rest| {
         let authority = rest.split(['/', '"', '\'', ' ', '\n']).next().unwrap_or_default();

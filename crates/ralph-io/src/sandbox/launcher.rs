@@ -18,14 +18,16 @@ use super::absent_names::{self, RemovedName};
 use super::container::{self, Container};
 use super::home_stores::GRADLE_VARIABLE;
 use super::launch_plan::LaunchPlan;
+use super::program_files::list_program_files;
 use super::proxy::{PORT_INSIDE, list_proxy_variables};
 use super::sbx::{self, Vm, VmShutdown};
+use super::spec::find_visibility;
 use super::spec_builder::{
     BaseSpec, ProgramSource, SandboxPaths, SandboxedProcess, SpecError, build_spec,
 };
 use super::{
-    Mount, ProxyEndpoint, SANDBOX_COMMAND, SANDBOX_VARIABLE, SETUP_ERROR_PREFIX, SETUP_FAILED_CODE,
-    SandboxNetwork, SandboxSpec,
+    Mount, ProxyEndpoint, RUN_ERROR, SANDBOX_COMMAND, SANDBOX_VARIABLE, SETUP_ERROR_PREFIX,
+    SETUP_FAILED_CODE, SandboxNetwork, SandboxSpec,
 };
 use crate::process::{Spawn, Watch, find_program};
 use crate::store::layout::{GIT_SCRATCH, create_private_directories};
@@ -183,6 +185,19 @@ impl SandboxLauncher {
             self.base.get_or_init(|| rest)
         };
         build_spec(&self.policy, rest, self.process, self.proxy.as_ref(), handed)
+    }
+
+    /// Returns the first file that a program of this machine needs to start and that is hidden.
+    pub fn find_hidden_file(&self, program: &Path) -> Option<PathBuf> {
+        match self.backend_config.program_source() {
+            ProgramSource::Machine => {}
+            ProgramSource::Image => return None,
+        }
+        let spec = self.build_spec(&HandedFiles::default()).ok()?;
+        let is_hidden = |path: &Path| find_visibility(&spec.mounts, path) == Some(false);
+        let files = list_program_files(program, &self.places.path).into_iter();
+        let mut files = files.filter(|file| file.exists());
+        files.find(|file| is_hidden(file) || file.canonicalize().is_ok_and(|real| is_hidden(&real)))
     }
 
     /// Returns what a gate can and cannot see now; `None` for a VM, which is a machine of its own.
@@ -458,5 +473,10 @@ pub fn find_setup_failure(program: &str, ending: &Ending, stderr: &str) -> Optio
         return None;
     }
     let error = stderr.lines().rev().find_map(|line| line.strip_prefix(SETUP_ERROR_PREFIX))?;
-    Some(NotStarted::Refused { program: program.to_owned(), error: error.to_owned() })
+    let (program, error) = (program.to_owned(), error.to_owned());
+    Some(if error.contains(RUN_ERROR) {
+        NotStarted::NotInSandbox { program, error }
+    } else {
+        NotStarted::Refused { program, error }
+    })
 }

@@ -34,6 +34,7 @@ mod launch_error;
 mod launch_plan;
 mod launcher;
 mod probe;
+mod program_files;
 pub mod proxy;
 pub mod sbx;
 pub mod seatbelt;
@@ -50,6 +51,7 @@ pub use absent_names::{RemovedName, remove_appeared};
 pub use choose::{ChosenBackend, NoBackendError, choose_backend};
 pub use detect::{DetectionContext, detect_backend};
 pub use hidden_commands::{LaunchError, run_hidden_command};
+pub use home_stores::is_free_of_credentials;
 pub use launcher::{BackendConfig, HandedFiles, Launcher, SandboxLauncher, find_setup_failure};
 pub use probe::{ProbeResult, probe_backend};
 pub use self_test::{SelfTestFailure, run_self_test};
@@ -81,6 +83,9 @@ pub const SETUP_FAILED_CODE: u8 = 125;
 
 /// Prefix of the line on stderr that says why the sandbox could not be set up.
 pub const SETUP_ERROR_PREFIX: &str = "ralph sandbox: ";
+
+/// Part of the error for a program that the sandbox hides or that cannot be executed in it.
+pub(crate) const RUN_ERROR: &str = "cannot be run in the sandbox";
 
 /// Environment variable that holds the backend's name inside a sandbox.
 pub(crate) const SANDBOX_VARIABLE: &str = "RALPH_SANDBOX";

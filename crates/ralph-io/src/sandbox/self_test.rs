@@ -131,6 +131,7 @@ fn build_test_paths(root: &Path, ralph: &Path) -> SandboxPaths {
         state: root.join("state/project"),
         run: root.join("state/project/run"),
         agent_state: Vec::new(),
+        programs: Vec::new(),
         home: Some(root.join("home")),
         path: OsString::new(),
         executable: ralph.to_owned(),

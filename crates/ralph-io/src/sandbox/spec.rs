@@ -97,6 +97,19 @@ impl Mount {
     }
 }
 
+/// Returns whether the last mount above a path makes it visible; `None` if there is none.
+pub(super) fn find_visibility(mounts: &[Mount], path: &Path) -> Option<bool> {
+    let last = mounts.iter().rev().find(|mount| path.starts_with(mount.path()))?;
+    Some(match last {
+        Mount::Scratch { .. } | Mount::Hidden { .. } | Mount::Cache { .. } => false,
+        Mount::Shown { .. }
+        | Mount::ShownAs { .. }
+        | Mount::Writable { .. }
+        | Mount::Pinned { .. }
+        | Mount::Protected { .. } => true,
+    })
+}
+
 /// The network of a sandbox.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", tag = "is")]

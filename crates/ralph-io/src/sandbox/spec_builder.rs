@@ -17,6 +17,8 @@ use super::home::{
 };
 use super::home_stores::{GRADLE_PACKAGES, GRADLE_SHOWN, is_free_of_credentials};
 use super::launcher::HandedFiles;
+use super::program_files::{find_shown_part, list_program_files};
+use super::spec::find_visibility;
 use super::{
     AbsentName, Mount, ProcessCounting, ProxyEndpoint, ResourceLimits, SandboxNetwork, SandboxSpec,
 };
@@ -37,6 +39,8 @@ pub struct SandboxPaths {
     pub run: PathBuf,
     /// The agents' configuration directories that are ralph's copies.
     pub agent_state: Vec<PathBuf>,
+    /// The programs of the agents, as they are started.
+    pub programs: Vec<PathBuf>,
     pub home: Option<PathBuf>,
     /// The `PATH` of the user.
     pub path: OsString,
@@ -244,6 +248,7 @@ impl SandboxPaths {
             state: must(&self.state)?,
             run: must(&self.run)?,
             agent_state: self.agent_state.iter().map(|it| must(it)).collect::<Result<_, _>>()?,
+            programs: self.programs.clone(),
             home,
             path: self.path.clone(),
             variables: self.variables.clone(),
@@ -253,6 +258,18 @@ impl SandboxPaths {
             opened: self.opened.iter().map(|path| project.join(path)).collect(),
             project,
         })
+    }
+
+    /// Returns what has to be shown so that the agents start: their installations in the home, and
+    /// single files in temporary directories.
+    fn find_agent_files(&self) -> Vec<PathBuf> {
+        let named = self.programs.iter().flat_map(|it| list_program_files(it, &self.path));
+        let files = named.flat_map(|file| [file.canonicalize().ok(), Some(file)]).flatten();
+        let parts = files.filter(|file| file.exists()).filter_map(|file| match &self.home {
+            Some(home) if file.starts_with(home) => find_shown_part(home, &file),
+            Some(_) | None => Some(file),
+        });
+        parts.collect()
     }
 
     /// Returns the resolved path for a path in the settings.
@@ -321,6 +338,7 @@ impl SpecBuilder {
             !is_at_home && it.canonicalize().is_ok_and(|real| real == *it)
         }));
         shown.extend(find_linked_programs(places.home.as_deref(), &places.path));
+        shown.extend(places.find_agent_files());
         // Writable paths are added later. If they were shown from here, one could be replaced by a
         // link to another path between two starts.
         let open: Vec<PathBuf> =
@@ -548,21 +566,8 @@ impl SpecBuilder {
 
     /// Returns whether a path is visible with the mounts added so far.
     fn is_visible(&self, path: &Path) -> bool {
-        let last = self.mounts.iter().rev().find(|mount| path.starts_with(mount.path()));
-        match last {
-            Some(Mount::Scratch { .. } | Mount::Hidden { .. } | Mount::Cache { .. }) => false,
-            Some(
-                Mount::Shown { .. }
-                | Mount::ShownAs { .. }
-                | Mount::Writable { .. }
-                | Mount::Pinned { .. }
-                | Mount::Protected { .. },
-            ) => true,
-            None => match self.source {
-                ProgramSource::Machine => true,
-                ProgramSource::Image => false,
-            },
-        }
+        let is_default = self.source == ProgramSource::Machine;
+        find_visibility(&self.mounts, path).unwrap_or(is_default)
     }
 }
 

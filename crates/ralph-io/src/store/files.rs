@@ -14,7 +14,7 @@ use ralph_model::control::Pause;
 use ralph_model::event::{Event, Recorded};
 use ralph_model::gate::GateResult;
 use ralph_model::hook_state::HookState;
-use ralph_model::ids::{IterationNumber, TaskId};
+use ralph_model::ids::{IterationNumber, RunId, TaskId};
 use ralph_model::outcome::Outcome;
 use ralph_model::plan::PlanState;
 use ralph_model::refusal::Refusal;
@@ -106,6 +106,11 @@ impl RunStore {
         }
     }
 
+    /// Returns the id of the run, which is the name of its directory.
+    fn run_name(&self) -> String {
+        self.files.path().file_name().unwrap_or_default().to_string_lossy().into_owned()
+    }
+
     fn publish_active(&self, active: &HookState) -> Result<(), StoreError> {
         let active = HookState { pid: std::process::id(), started: self.began, ..active.clone() };
         let path = self.layout.active_path();
@@ -119,7 +124,7 @@ impl RunStore {
         results: &[GateResult],
         refusals: &[Refusal],
     ) -> Result<(), StoreError> {
-        let view = GatesView { version: 1, iteration, results, refusals };
+        let view = GatesView { version: 1, run: self.run_name(), iteration, results, refusals };
         let name = format!("iter-{iteration}.json");
         write_unsynced(&self.prepare_view_path(&["logs", "validation"], &name)?, &view)
     }
@@ -226,7 +231,9 @@ impl Store for RunStore {
             View::Attempts(record) => self.publish_attempts(*record),
             View::Handoff { iteration, handoff } => {
                 let name = format!("handoff-{:03}.json", iteration.0);
-                self.write_view(&["handoffs"], &name, handoff)
+                let mut view = serde_json::to_value(handoff).unwrap_or_default();
+                view["run"] = self.run_name().into();
+                self.write_view(&["handoffs"], &name, &view)
             }
             View::Memory { run, iteration, compacted } => {
                 self.publish_memory(run, *iteration, compacted)
@@ -258,11 +265,17 @@ pub fn open_log(layout: &ProjectLayout) -> Result<File, LayoutError> {
     open_for_appending(&path)
 }
 
-/// Opens the log of a session that begins now, such as `session-20261114-231500.log`.
-pub fn open_session_log(layout: &ProjectLayout, now: Timestamp) -> Result<File, LayoutError> {
+/// Opens the log of a session that begins now, such as `session-20261114-231500-k3f9.log`, with the
+/// end of the run's id.
+pub fn open_session_log(
+    layout: &ProjectLayout,
+    now: Timestamp,
+    run: &RunId,
+) -> Result<File, LayoutError> {
     let moment = jiff::Timestamp::from_millisecond(now.0).unwrap_or_default();
     let local = moment.to_zoned(crate::clock::find_local_zone());
-    let name = format!("session-{}.log", local.strftime("%Y%m%d-%H%M%S"));
+    let end = run.0.rsplit('-').next().unwrap_or(&run.0);
+    let name = format!("session-{}-{end}.log", local.strftime("%Y%m%d-%H%M%S"));
     open_for_appending(&layout.create_project_directory(&["logs"])?.join(name))
 }
 
@@ -315,6 +328,7 @@ struct StateView<'a> {
 #[derive(Serialize)]
 struct GatesView<'a> {
     version: u32,
+    run: String,
     iteration: IterationNumber,
     results: &'a [GateResult],
     #[serde(skip_serializing_if = "<[Refusal]>::is_empty")]
@@ -333,7 +347,8 @@ fn describe_status(outcome: Option<&Outcome>) -> &'static str {
             | Outcome::LimitTooLong { .. }
             | Outcome::TasksLeft { .. }
             | Outcome::ApprovedAtCap { .. }
-            | Outcome::BaselineBroken { .. },
+            | Outcome::BaselineBroken { .. }
+            | Outcome::SandboxBlocked { .. },
         ) => "incomplete",
         Some(
             Outcome::AgentFailed { .. }

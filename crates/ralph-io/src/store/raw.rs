@@ -13,9 +13,15 @@ use zstd::stream::raw::{InBuffer, Operation as _, OutBuffer};
 /// The fastest level shrinks a stream of JSON about eightfold; higher ones gain little more.
 const COMPRESSION_LEVEL: i32 = 1;
 
-/// Writes a raw stream.
+/// How much of a stream is kept, uncompressed. Calls print some megabytes, a long night less than
+/// this.
+const MOST_BYTES: u64 = 256 << 20;
+
+/// Writes a raw stream, up to a limit.
 pub struct RawWriter {
     encoder: zstd::stream::write::Encoder<'static, File>,
+    /// How many bytes may still be written.
+    room: u64,
 }
 
 impl RawWriter {
@@ -28,12 +34,15 @@ impl RawWriter {
             .mode(0o600)
             .custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed())
             .open(path)?;
-        Ok(Self { encoder: zstd::stream::write::Encoder::new(file, COMPRESSION_LEVEL)? })
+        let encoder = zstd::stream::write::Encoder::new(file, COMPRESSION_LEVEL)?;
+        Ok(Self { encoder, room: MOST_BYTES })
     }
 
-    /// Writes the next bytes.
+    /// Writes the next bytes, as far as there is room.
     pub fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.encoder.write_all(bytes)
+        let kept = usize::try_from(self.room).map_or(bytes, |room| &bytes[..bytes.len().min(room)]);
+        self.room -= kept.len() as u64;
+        self.encoder.write_all(kept)
     }
 
     /// Passes everything to the system, so that it survives a crash of ralph.

@@ -43,6 +43,8 @@ pub enum LandingStep {
     Commit,
     /// Run the source-control command with these arguments.
     RunScm(Vec<String>),
+    /// Push the failure branch. The last step, because there may be none.
+    PushFailureBranch,
 }
 
 impl LandingPhase {
@@ -71,7 +73,7 @@ impl LandingPlan {
             | (Landed::SavedToFailureBranch { .. }, LandingStep::SaveToFailureBranch)
             | (Landed::ListWritten, LandingStep::WriteList)
             | (Landed::Surveyed { .. }, LandingStep::Survey)
-            | (Landed::ScmRan { .. }, LandingStep::RunScm(_))
+            | (Landed::ScmRan { .. }, LandingStep::RunScm(_) | LandingStep::PushFailureBranch)
             | (Landed::Committed { .. } | Landed::NothingToCommit, LandingStep::Commit) => true,
             (_, _) => false,
         };
@@ -142,7 +144,8 @@ impl LandingPlan {
                 LandingStep::Rollback
                 | LandingStep::SaveToFailureBranch
                 | LandingStep::WriteList
-                | LandingStep::Survey,
+                | LandingStep::Survey
+                | LandingStep::PushFailureBranch,
             )
             | None => false,
         }

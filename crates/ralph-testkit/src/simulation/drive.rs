@@ -375,6 +375,7 @@ fn describe_outcome(outcome: &Outcome) -> String {
         | Outcome::PromptLost { .. }
         | Outcome::PlanMissing
         | Outcome::BaselineBroken { .. }
+        | Outcome::SandboxBlocked { .. }
         | Outcome::TasksLost { .. }
         | Outcome::Interrupted => name_outcome(outcome).to_owned(),
     }
@@ -397,6 +398,7 @@ pub(super) fn name_outcome(outcome: &Outcome) -> &'static str {
         Outcome::TasksLeft { .. } => "tasks-left",
         Outcome::ApprovedAtCap { .. } => "approved-at-cap",
         Outcome::BaselineBroken { .. } => "baseline-broken",
+        Outcome::SandboxBlocked { .. } => "sandbox-blocked",
         Outcome::TasksLost { .. } => "tasks-lost",
         Outcome::Interrupted => "interrupted",
     }

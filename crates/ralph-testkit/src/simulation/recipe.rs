@@ -16,9 +16,9 @@ use ralph_model::glob::Pattern;
 use ralph_model::ids::{Role, TaskId};
 use ralph_model::memory::MemoryPolicy;
 use ralph_model::recipe::{
-    BaselinePolicy, CommitPolicy, Completion, OnFailure, PROGRESS, PlanFile, PlanPart,
-    PromptSource, Recipe, Retry, RunPrompt, Scm, ScmTask, TaskWork, Template, TemplatePlace,
-    Uncommitted, Work,
+    BaselinePolicy, CommitPolicy, Completion, MessageAuthor, OnFailure, PROGRESS, PlanFile,
+    PlanPart, PromptSource, Recipe, Retry, RunPrompt, Scm, ScmTask, TaskWork, Template,
+    TemplatePlace, Uncommitted, Work,
 };
 use ralph_model::review::{ReviewPolicy, ReviewState, ReviewStatus};
 use ralph_model::stuck::StuckPolicy;
@@ -75,6 +75,7 @@ pub fn build_recipe(plan: &SimulationPlan) -> Recipe {
         CommitMode::Scm => CommitPolicy::Scm(Scm {
             command: "git".to_owned(),
             tasks: vec![ScmTask::Commit, ScmTask::Run(vec!["push".to_owned()])],
+            message: MessageAuthor::Agent,
         }),
         CommitMode::NoCommit | CommitMode::NoGit => CommitPolicy::NoCommit,
     };

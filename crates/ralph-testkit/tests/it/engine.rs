@@ -10,7 +10,7 @@ use ralph_model::glob::Pattern;
 use ralph_model::ids::Role;
 use ralph_model::outcome::Outcome;
 use ralph_model::recipe::{
-    CommitPolicy, Completion, OnFailure, PromptSource, Recipe, Scm, ScmTask, Work,
+    CommitPolicy, Completion, MessageAuthor, OnFailure, PromptSource, Recipe, Scm, ScmTask, Work,
 };
 use ralph_model::units::{Millis, Timestamp};
 use ralph_testkit::world::{BEGINNING, ScriptedAction, SharedWorld};
@@ -25,7 +25,8 @@ fn recipe(gates: Vec<Gate>) -> Recipe {
 }
 
 fn with_scm(mut recipe: Recipe, tasks: Vec<ScmTask>) -> Recipe {
-    recipe.landing.commit = CommitPolicy::Scm(Scm { command: "git".into(), tasks });
+    recipe.landing.commit =
+        CommitPolicy::Scm(Scm { command: "git".into(), tasks, message: MessageAuthor::Agent });
     recipe
 }
 

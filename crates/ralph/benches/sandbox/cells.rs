@@ -56,6 +56,7 @@ fn places(sealed: &Sealed) -> SandboxPaths {
         run: state.join("run"),
         state,
         agent_state: Vec::new(),
+        programs: Vec::new(),
         home: Some(sealed.root().join("home")),
         path: "/usr/bin:/bin".into(),
         executable: RALPH.into(),

@@ -25,6 +25,10 @@ pub(crate) struct InitArgs {
     /// Overwrite documents that exist; the old ones are kept as .bak.
     #[arg(long)]
     pub(crate) force: bool,
+    /// Also let an agent that did not write the work check it: against its task (spec), for its
+    /// quality (quality), or both.
+    #[arg(long, value_name = "spec,quality", value_delimiter = ',', hide_possible_values = true)]
+    pub(crate) gates: Vec<ReviewGateChoice>,
     /// Do not try the gates in the sandbox.
     #[arg(long)]
     pub(crate) no_try: bool,
@@ -34,6 +38,23 @@ pub(crate) struct InitArgs {
     /// Print what settings files may contain, as a JSON Schema.
     #[arg(long, conflicts_with_all = ["workflow", "yes", "from", "dry_run"])]
     pub(crate) print_schema: bool,
+}
+
+/// A gate that asks an agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ReviewGateChoice {
+    Spec,
+    Quality,
+}
+
+impl ReviewGateChoice {
+    /// Returns its kind in the settings.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Spec => "spec",
+            Self::Quality => "quality",
+        }
+    }
 }
 
 /// A workflow that a project can be set up for.

@@ -12,13 +12,14 @@ use ralph_model::recipe::{PlanPart, Retry};
 use ralph_model::task::{TaskList, TaskStatus};
 use serde_json::{Value, json};
 
-use super::{dry_run, run, specs};
+use super::{dry_run, resume, run, specs};
 use crate::cli::{BuildArgs, CommonArgs, StartArgs};
 use crate::cli_error::CliError;
 use crate::project::Project;
 use crate::run_context::{FailureBranchPlan, FormerAttempt};
 use crate::session::{self, StartOptions};
 use crate::settings::FlagSetting;
+use crate::task_branch::{self, BranchChange};
 use crate::workflow::WorkflowBasis;
 use crate::{recipe, screen, task_file};
 
@@ -28,8 +29,26 @@ pub(crate) fn main(common: &CommonArgs, args: &BuildArgs) -> Result<ExitStatus, 
         screen::print_data(prompt.template());
         return Ok(ExitStatus::Complete);
     }
+    start_build(common, args, BranchStep::Settle)
+}
+
+/// Whether the branch is still to be settled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum BranchStep {
+    Settle,
+    Done,
+}
+
+fn start_build(
+    common: &CommonArgs,
+    args: &BuildArgs,
+    branch: BranchStep,
+) -> Result<ExitStatus, CliError> {
     let project = Project::open_for_work(common)?;
-    let loaded = run::load_for_start(&project, &args.start, read_flags(args)?)?;
+    let mut loaded = run::load_for_start(&project, &args.start, read_flags(args)?)?;
+    if let Some(run) = run::choose_resume(&project, &mut loaded, &args.start)? {
+        return resume::resume_instead(common, &run, &args.start);
+    }
     match (WorkflowBasis::detect(&project, &loaded), find_task_flag(args)) {
         (WorkflowBasis::Specs, Some(flag)) if args.plan.is_none() => {
             return Err(CliError::for_input(format!(
@@ -55,6 +74,15 @@ pub(crate) fn main(common: &CommonArgs, args: &BuildArgs) -> Result<ExitStatus, 
             ));
         }
         return Err(complaint);
+    }
+    if branch == BranchStep::Settle && !args.start.dry_run {
+        let listed = file.list().branch.as_deref();
+        let flag = args.branch.as_deref();
+        match task_branch::settle_branch(&project, &mut loaded, listed, flag)? {
+            BranchChange::Kept => {}
+            // The settings and the list may be others there.
+            BranchChange::Switched => return start_build(common, args, BranchStep::Done),
+        }
     }
     let only = args.task.as_ref().map(|name| find_task_id(file.list(), name)).transpose()?;
     let retry = match (&only, args.retry_failed) {
@@ -88,6 +116,7 @@ fn find_task_flag(args: &BuildArgs) -> Option<&'static str> {
         (args.skip_review, "--skip-review"),
         (args.review_cap.is_some(), "--review-cap"),
         (args.retry_failed, "--retry-failed"),
+        (args.branch.is_some(), "--branch"),
     ];
     flags.into_iter().find_map(|(is_there, name)| is_there.then_some(name))
 }

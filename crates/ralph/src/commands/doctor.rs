@@ -1,6 +1,6 @@
 //! `ralph doctor`: what is installed, how it would be called, and how to fix what is wrong.
 //!
-//! Agents are inspected, not called: only `--version` is run, and of logins only the names of
+//! Agents are inspected, not called: only `--version` is run, outside and in the sandbox, and of logins only the names of
 //! variables and files are printed. Not here: how findings look.
 
 mod isolation;
@@ -25,6 +25,7 @@ use crate::agent_versions::{VersionSource, set_agent_versions};
 use crate::call_preview::CallPreview;
 use crate::cli::{CommonArgs, DoctorArgs};
 use crate::cli_error::CliError;
+use crate::commands::sandbox::ProjectSandbox;
 use crate::project::Project;
 use crate::screen::{self, OutputStyle};
 use crate::settings::{FlagSetting, LoadedSettings};
@@ -63,10 +64,13 @@ pub(crate) fn main(common: &CommonArgs, args: &DoctorArgs) -> Result<ExitStatus,
         asking,
     );
     let calls = CallPreview::for_project(&project, &loaded)?;
-    let examined: Vec<AgentCheckup> = candidates
+    let mut examined: Vec<AgentCheckup> = candidates
         .into_iter()
         .map(|candidate| check_agent(candidate, &project, &calls, &loaded))
         .collect();
+    if refused.is_empty() {
+        try_in_sandbox(&mut examined, common, &watch);
+    }
     let has_agent = examined.iter().any(|it| !it.uses.is_empty());
     let is_usable = has_agent && examined.iter().all(|it| it.uses.is_empty() || it.is_usable());
     let claude =
@@ -164,6 +168,21 @@ fn find_configured(loaded: &LoadedSettings) -> Result<Vec<AgentToCheck>, CliErro
     Ok(found)
 }
 
+/// Starts the agents of the settings in the sandbox. If there is no sandbox, the checks of the
+/// isolation say so.
+fn try_in_sandbox(examined: &mut [AgentCheckup], common: &CommonArgs, watch: &Watch) {
+    let is_tried = |it: &AgentCheckup| !it.uses.is_empty() && it.program.is_ok();
+    let agents: Vec<AgentChoice> =
+        examined.iter().filter(|it| is_tried(it)).map(|it| it.agent.clone()).collect();
+    if agents.is_empty() {
+        return;
+    }
+    let Ok(sandbox) = ProjectSandbox::for_agents(common, agents, watch.clone()) else { return };
+    for checkup in examined.iter_mut().filter(|it| is_tried(it)) {
+        checkup.trial = sandbox.try_agent(&checkup.agent);
+    }
+}
+
 /// The findings about an agent.
 struct AgentCheckup {
     uses: Vec<String>,
@@ -173,6 +192,8 @@ struct AgentCheckup {
     call: Vec<String>,
     warnings: Vec<String>,
     is_too_old: bool,
+    /// Whether it starts in the sandbox; `None` if that was not tried.
+    trial: Option<Result<(), CliError>>,
 }
 
 fn check_agent(
@@ -206,6 +227,7 @@ fn check_agent(
         login,
         warnings,
         is_too_old,
+        trial: None,
     }
 }
 
@@ -215,7 +237,8 @@ impl AgentCheckup {
             Login::Missing { .. } => false,
             Login::Found { .. } | Login::Unknown | Login::NotNeeded => true,
         };
-        self.program.is_ok() && has_login && !self.is_too_old
+        let starts = !matches!(self.trial, Some(Err(_)));
+        self.program.is_ok() && has_login && !self.is_too_old && starts
     }
 
     fn health(&self) -> Health {
@@ -255,6 +278,11 @@ impl AgentCheckup {
                 Login::NotNeeded => "login: not needed".to_owned(),
             }));
         }
+        match &self.trial {
+            Some(Ok(())) => details.push(Detail::Text("starts in the sandbox".to_owned())),
+            Some(Err(complaint)) => details.push(Detail::Text(complaint.message.clone())),
+            None => {}
+        }
         let is_asked_for = verbosity == Verbosity::Verbose && self.program.is_ok();
         if !self.uses.is_empty() || is_asked_for {
             details.push(Detail::Verbatim(quote_for_shell(&self.call)));
@@ -278,7 +306,9 @@ impl AgentCheckup {
             (Login::Missing { .. }, Err(_))
             | (Login::Found { .. } | Login::Unknown | Login::NotNeeded, _) => None,
         };
-        install.into_iter().flatten().chain(login).collect()
+        let trial = self.trial.iter().filter_map(|it| it.as_ref().err());
+        let trial = trial.flat_map(|complaint| complaint.hints.clone());
+        install.into_iter().flatten().chain(login).chain(trial).collect()
     }
 
     fn to_json(&self) -> Value {
@@ -289,6 +319,7 @@ impl AgentCheckup {
             "path": self.program.as_ref().ok(),
             "version": self.agent.version,
             "login": self.login,
+            "startsInSandbox": self.trial.as_ref().map(Result::is_ok),
             "call": self.call,
             "capabilities": self.agent.capabilities,
             "usable": self.is_usable(),

@@ -173,7 +173,9 @@ impl InitSetup<'_> {
         if let Some(agent) = self.find_agent_to_name() {
             draft.add_agent(agent.command, &[]);
         }
-        draft.add_gates(gates);
+        let reviews = &self.args.gates;
+        // Gates in the settings replace the commands of a task list.
+        draft.add_gates(if reviews.is_empty() { gates } else { &self.found }, reviews);
         draft
     }
 

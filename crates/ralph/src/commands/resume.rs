@@ -8,15 +8,16 @@ use ralph_model::agent::AgentChoice;
 use ralph_model::ids::RunId;
 use ralph_model::outcome::{ExitStatus, Outcome};
 use ralph_model::recipe::Recipe;
+use ralph_model::sandbox::{NetworkPolicy, SandboxPolicy};
 use ralph_model::units::{Tokens, UsdMicros};
 
 use super::run::{read_limit_flags, read_start_options};
 use super::{control, dry_run};
-use crate::cli::{CommonArgs, LimitArgs, ResumeArgs};
+use crate::cli::{CommonArgs, LimitArgs, ResumeArgs, StartArgs};
 use crate::cli_error::CliError;
 use crate::project::Project;
 use crate::settings::types::quantity::DurationSetting;
-use crate::{screen, session};
+use crate::{recipe, screen, session};
 
 /// Runs the command.
 pub(crate) fn main(common: &CommonArgs, args: &ResumeArgs) -> Result<ExitStatus, CliError> {
@@ -41,7 +42,10 @@ pub(crate) fn main(common: &CommonArgs, args: &ResumeArgs) -> Result<ExitStatus,
         session::restore_set_aside(common, &project, &loaded);
     }
     let chosen = chosen?;
-    let change = |recipe: &Recipe| change_recipe(recipe, &args.limits);
+    let outcome = known.iter().find(|it| it.id == chosen).and_then(|it| it.outcome.as_ref());
+    let access = matches!(outcome, Some(Outcome::SandboxBlocked { .. }))
+        .then(|| recipe::build_sandbox_policy(&loaded));
+    let change = |recipe: &Recipe| change_recipe(recipe, &args.limits, access.as_ref());
     let options = read_start_options(args.include_dirty, args.set_aside, &args.limits);
     if args.dry_run {
         return dry_run::print_resume(&project, &loaded, &chosen, change, options.incomplete);
@@ -50,6 +54,25 @@ pub(crate) fn main(common: &CommonArgs, args: &ResumeArgs) -> Result<ExitStatus,
         return Ok(ExitStatus::Complete);
     }
     session::resume_run(common, &project, &loaded, &chosen, &change, &options)
+}
+
+/// Resumes a run instead of starting one with these options.
+pub(super) fn resume_instead(
+    common: &CommonArgs,
+    run: &RunId,
+    args: &StartArgs,
+) -> Result<ExitStatus, CliError> {
+    let args = ResumeArgs {
+        run: Some(run.0.clone()),
+        list: false,
+        limits: args.limits.clone(),
+        tui: args.tui.clone(),
+        config: args.config.clone(),
+        dry_run: false,
+        include_dirty: args.include_dirty,
+        set_aside: args.set_aside,
+    };
+    main(common, &args)
 }
 
 /// Returns the named run, or the last one if it can be resumed.
@@ -78,9 +101,19 @@ fn choose_run(known: &[RunSummary], named: Option<&str>) -> Result<RunId, CliErr
     }
 }
 
-/// Returns the recipe with the limits that the user changed, if any.
-fn change_recipe(recipe: &Recipe, limits: &LimitArgs) -> Result<Option<Recipe>, CliError> {
+/// Returns the recipe with the limits that the user changed, if any, and with what the settings
+/// allow now, if a gate was blocked by the sandbox.
+fn change_recipe(
+    recipe: &Recipe,
+    limits: &LimitArgs,
+    access: Option<&SandboxPolicy>,
+) -> Result<Option<Recipe>, CliError> {
     let mut changed = recipe.clone();
+    if let Some(now) = access {
+        let SandboxPolicy { backend, network, .. } = &changed.sandbox;
+        let network = NetworkPolicy { mode: network.mode, ..now.network.clone() };
+        changed.sandbox = SandboxPolicy { backend: *backend, network, ..now.clone() };
+    }
     // Roles with the same program, even with other limits or servers, get the change too.
     let former = &recipe.agent;
     let is_same = |it: &&mut AgentChoice| it.command == former.command && it.kind == former.kind;

@@ -1,18 +1,19 @@
 //! `ralph run`: loops a prompt until the gates pass and the agent gives the completion response.
 
 use ralph_io::store::files::read_prompt;
+use ralph_model::ids::RunId;
 use ralph_model::outcome::ExitStatus;
 use ralph_model::recipe::{PromptSource, Recipe};
 use serde_json::{Value, json};
 
-use super::dry_run;
+use super::{dry_run, resume};
 use crate::cli::{CommonArgs, LimitArgs, RunArgs, StartArgs};
 use crate::cli_error::CliError;
 use crate::project::Project;
 use crate::run_context::DirtyPlan;
 use crate::session::{self, StartOptions};
 use crate::settings::{self, FlagSetting, LoadedSettings};
-use crate::{crash_recovery, recipe};
+use crate::{crash_recovery, recipe, unfinished_run};
 
 /// Runs the command.
 pub(crate) fn main(common: &CommonArgs, args: &RunArgs) -> Result<ExitStatus, CliError> {
@@ -25,7 +26,10 @@ pub(crate) fn main(common: &CommonArgs, args: &RunArgs) -> Result<ExitStatus, Cl
     if let Some(text) = &args.completion_response {
         flags.push(FlagSetting::new("--completion-response", "completionResponse", text.as_str()));
     }
-    let loaded = load_for_start(&project, &args.start, flags)?;
+    let mut loaded = load_for_start(&project, &args.start, flags)?;
+    if let Some(run) = choose_resume(&project, &mut loaded, &args.start)? {
+        return resume::resume_instead(common, &run, &args.start);
+    }
     let source = match source {
         PromptSource::Text(_) | PromptSource::Template(_) => source,
         PromptSource::File(path) => {
@@ -82,6 +86,18 @@ const PROGRAM_SPECIFIC_KEYS: [&str; 8] = [
     "agent.displayFilter",
     "agent.sessionFilter",
 ];
+
+/// Returns the unfinished run that the user wants to resume instead of starting a new one.
+pub(super) fn choose_resume(
+    project: &Project,
+    loaded: &mut LoadedSettings,
+    args: &StartArgs,
+) -> Result<Option<RunId>, CliError> {
+    if args.dry_run {
+        return Ok(None);
+    }
+    unfinished_run::ask_to_resume(project, loaded)
+}
 
 /// Reads the settings for a new run, with the flags on top. Recovers from a killed run before
 /// anything else is read.

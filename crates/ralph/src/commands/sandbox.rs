@@ -18,7 +18,7 @@ use ralph_io::sandbox::{
     HandedFiles, Launcher, Mount, SETUP_ERROR_PREFIX, SandboxNetwork, SandboxSpec, SandboxedProcess,
 };
 use ralph_io::store::ProjectLayout;
-use ralph_model::agent::AgentKind;
+use ralph_model::agent::{AgentChoice, AgentKind};
 use ralph_model::child::Ending;
 use ralph_model::ids::Role;
 use ralph_model::outcome::ExitStatus;
@@ -36,7 +36,7 @@ use crate::cli::sandbox::{
 use crate::cli_error::CliError;
 use crate::isolation::{self, RunIsolation};
 use crate::project::Project;
-use crate::{recipe, screen};
+use crate::{agent_trial, recipe, screen};
 
 /// Shows the sandbox, or runs a command in it and returns its exit code.
 pub(crate) fn main(common: &CommonArgs, args: &SandboxArgs) -> Result<ExitCode, CliError> {
@@ -140,18 +140,30 @@ impl ProjectSandbox {
         let watch = Watch::install(|_| {}).map_err(|error| {
             CliError::new(ExitStatus::Incomplete, format!("cannot listen to signals: {error}"))
         })?;
-        Self::open_with(common, args, watch)
+        Self::open_with(common, args, None, watch)
+    }
+
+    /// Opens the sandbox of these agents, without a network.
+    pub(crate) fn for_agents(
+        common: &CommonArgs,
+        agents: Vec<AgentChoice>,
+        watch: Watch,
+    ) -> Result<Self, CliError> {
+        let network = Some(NetworkChoice::None);
+        let args = SandboxTargetArgs { backend: None, process: ProcessChoice::Agent, network };
+        Self::open_with(common, &args, Some(agents), watch)
     }
 
     /// Opens the sandbox of gates, as the settings say.
     pub(crate) fn for_gates(common: &CommonArgs, watch: Watch) -> Result<Self, CliError> {
         let args = SandboxTargetArgs { backend: None, process: ProcessChoice::Gate, network: None };
-        Self::open_with(common, &args, watch)
+        Self::open_with(common, &args, None, watch)
     }
 
     fn open_with(
         common: &CommonArgs,
         args: &SandboxTargetArgs,
+        agents: Option<Vec<AgentChoice>>,
         watch: Watch,
     ) -> Result<Self, CliError> {
         let project = Project::open(common)?;
@@ -164,6 +176,7 @@ impl ProjectSandbox {
             .tempdir_in(layout.state())
             .map_err(|error| CliError::for_input(format!("cannot write ralph's state: {error}")))?;
         let mut policy = recipe::build_sandbox_policy(&loaded);
+        drop(project.add_package_hosts(&mut policy));
         if let Some(network) = args.network {
             let mode = to_network_mode(network);
             policy.network.mode = mode;
@@ -181,14 +194,24 @@ impl ProjectSandbox {
             env: &project.env,
             watch: &watch,
         };
-        let agent = recipe::choose_agent(&loaded, Role::Implement);
-        let kind = agent.map_or(AgentKind::Text, |agent| agents::detect_program_kind(&agent));
-        let kinds = [kind];
-        let chosen = isolation::choose_backend_for(&site, &policy, &kinds)?;
+        let agents = agents.unwrap_or_else(|| {
+            recipe::choose_agent(&loaded, Role::Implement).into_iter().collect()
+        });
+        let kind = agents.first().map_or(AgentKind::Text, agents::detect_program_kind);
+        let chosen = isolation::choose_backend_for(&site, &policy, &[kind])?;
+        let agents: Vec<&AgentChoice> = agents.iter().collect();
         let isolation =
-            RunIsolation::for_policy(&site, policy.clone(), &kinds, Vec::new(), chosen)?;
+            RunIsolation::for_policy(&site, policy.clone(), &agents, Vec::new(), chosen)?;
         let (env, project) = (project.env.clone(), project.directory.clone());
         Ok(Self { policy, project, env, watch, kind, isolation, layout, _run: run })
+    }
+
+    /// Starts an agent in the sandbox without calling a model; `None` without a sandbox.
+    pub(crate) fn try_agent(&self, agent: &AgentChoice) -> Option<Result<(), CliError>> {
+        let launcher = self.isolation.build_launcher_for(SandboxedProcess::Agent)?;
+        let site =
+            agent_trial::TrialSite { project: &self.project, env: &self.env, watch: &self.watch };
+        Some(agent_trial::try_agent(&site, agent, &launcher))
     }
 
     /// Returns the launcher and the environment of gates; `None` without a sandbox.

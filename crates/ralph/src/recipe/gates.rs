@@ -41,6 +41,11 @@ pub(super) fn build_gates(loaded: &LoadedSettings, own: &[String]) -> Result<Vec
     if gates.is_empty() {
         gates = own.iter().map(hard).collect();
     }
+    if settings.run_all_gates {
+        for gate in &mut gates {
+            gate.persistence = GatePersistence::Always;
+        }
+    }
     make_names_unique(&mut gates);
     Ok(gates)
 }

@@ -4,8 +4,8 @@
 
 use ralph_model::recipe::CommitPolicy;
 use ralph_model::sandbox::{
-    Backend, ChildLimits, GateCredentials, GateSandboxPolicy, GitAccess, NetworkPolicy,
-    RequestedBackend, SandboxPolicy,
+    Backend, ChildLimits, GateCredentials, GateSandboxPolicy, GitAccess, NetworkMode,
+    NetworkPolicy, RequestedBackend, SandboxPolicy,
 };
 
 use crate::settings::types::quantity::SizeSetting;
@@ -32,9 +32,13 @@ pub(super) fn build_policy(sandbox: &set::SandboxSettings, commit: &CommitPolicy
             allow: sandbox.network.allow.clone(),
             deny: sandbox.network.deny.clone(),
             allow_private: sandbox.network.allow_private.clone(),
+            packages: sandbox.network.packages.then(Vec::new),
         },
         gates: GateSandboxPolicy {
-            network: sandbox.gates.network,
+            network: match sandbox.gates.network {
+                NetworkMode::None if sandbox.network.packages => NetworkMode::Proxy,
+                mode @ (NetworkMode::None | NetworkMode::Host | NetworkMode::Proxy) => mode,
+            },
             credentials: if sandbox.gates.credentials {
                 GateCredentials::Given
             } else {

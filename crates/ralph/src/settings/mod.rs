@@ -29,6 +29,7 @@ pub(crate) mod types;
 #[cfg(test)]
 pub(crate) use layers::{FileAuthor, SettingsFile};
 pub(crate) use {
+    key_value::mapping::convert_key_value,
     layers::{FlagSetting, LoadedSettings, SettingsSources, load_settings},
     loosening::{Loosening, LooseningCause},
     schema::build_json_schema,

@@ -42,6 +42,7 @@ fn check_sandbox(settings: &Settings, findings: &mut Vec<SettingFinding>) {
         allow: network.allow.clone(),
         deny: network.deny.clone(),
         allow_private: network.allow_private.clone(),
+        packages: None,
         mode: NetworkMode::Proxy,
     };
     for misread in NetworkAllowlist::from_policy(&policy, &[]).err().into_iter().flatten() {

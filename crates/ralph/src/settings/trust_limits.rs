@@ -45,7 +45,7 @@ enum Cover {
 const UNSET: &str = "";
 
 /// Every key that limits what agents, gates and the project itself can reach.
-const RULES: [(&str, LooserRule); 35] = [
+const RULES: [(&str, LooserRule); 36] = [
     // `auto` takes the strongest backend that works, which may be the weakest enforced one.
     (
         "sandbox.backend",
@@ -76,6 +76,7 @@ const RULES: [(&str, LooserRule); 35] = [
     ("sandbox.network.allow", LooserRule::Within(Cover::Host)),
     ("sandbox.network.deny", LooserRule::Additive),
     ("sandbox.network.allowPrivate", LooserRule::Within(Cover::Exactly)),
+    ("sandbox.network.packages", LooserRule::Given),
     ("sandbox.limits.pids", LooserRule::Most),
     ("sandbox.limits.memory", LooserRule::Most),
     ("sandbox.limits.tmp", LooserRule::Most),

@@ -64,6 +64,8 @@ pub(crate) struct Settings {
     pub(crate) finish_note: bool,
     /// Checks that ralph runs after the agent.
     pub(crate) gates: Vec<GateSetting>,
+    /// Whether all gates run when one has failed, as with `always` in each.
+    pub(crate) run_all_gates: bool,
     /// Which gates count.
     pub(crate) validation_strategy: ValidationStrategy,
     /// Commands of the version control system after a passing iteration.
@@ -156,6 +158,7 @@ impl Default for Settings {
             guardrails: Vec::new(),
             finish_note: true,
             gates: Vec::new(),
+            run_all_gates: false,
             validation_strategy: ValidationStrategy::default(),
             scm: ScmSettings::default(),
             commit: None,

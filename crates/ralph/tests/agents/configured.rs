@@ -164,7 +164,7 @@ fn expect_blocked(stage: &Stage, address: &str) {
     let end = stage.run_isolated_with(&[]);
     assert_eq!(end.code, Some(4), "{}", end.stderr);
     let said = end.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(said.contains("may not reach its model"), "{said}");
+    assert!(said.contains("blocked by the sandbox"), "{said}");
     assert!(said.contains(&format!("does not let it connect to {address}")), "{said}");
     assert!(said.contains("to `sandbox.network.allow`"), "{said}");
     stage.expect_events(&[("asked", 1)]);

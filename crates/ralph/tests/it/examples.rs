@@ -228,3 +228,64 @@ fn gated_tasks_escalate_and_are_judged() {
     assert!(soft.clone().count() == 2 && soft.clone().all(|it| it["result"]["status"] == "failed"));
     assert_eq!(sealed.read_file("count.sh"), "wc -w | tr -d ' '\n");
 }
+
+/// Returns the directory of the files that the guide offers for copying.
+fn files_to_copy() -> PathBuf {
+    examples().join("../docs/files")
+}
+
+/// Returns the script of a step of the workflow for CI.
+fn ci_step(name: &str) -> String {
+    let workflow = fs::read_to_string(files_to_copy().join("ci/ralph.yml")).expect("a workflow");
+    let step = workflow.split("      - name: ").find(|it| it.starts_with(&format!("{name}\n")));
+    let (_, script) = step.expect(name).split_once("run: |\n").expect("a script");
+    let lines = script.lines().take_while(|line| line.starts_with("          "));
+    lines.map(str::trim_start).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn the_workflow_for_ci_builds_a_list_and_opens_a_pull_request() {
+    let sealed = example("gated-tasks");
+    sealed.run_git(&["init", "--quiet", "--initial-branch", "main"]);
+    sealed.commit_all("Begin");
+    let remote = sealed.root().join("remote.git");
+    sealed.run_git(&["init", "--bare", "--quiet", &remote.to_string_lossy()]);
+    sealed.run_git(&["remote", "add", "origin", &remote.to_string_lossy()]);
+    let gh = "#!/bin/sh\necho \"$*\" >> \"$RUNNER_TEMP/gh\"\ntest \"$2\" = create\n";
+    sealed.write_program("gh", gh);
+    for name in ["Build", "Report", "Pull request"] {
+        let script = ci_step(name).replace("ralph doctor", "ralph doctor || true");
+        let mut command = sealed.build_command("bash");
+        command
+            .args(["-e", "-c", &script])
+            .env("BRANCH", "ralph/work")
+            .env("RUNNER_TEMP", sealed.root())
+            .env("GITHUB_STEP_SUMMARY", sealed.root().join("summary.md"));
+        let end = Running::start_command(command).wait_for_end();
+        assert_eq!(end.code, Some(0), "{name}: {}{}", end.stdout, end.stderr);
+    }
+    let remote = remote.to_string_lossy();
+    let pushed = sealed.run_git(&["--git-dir", &remote, "log", "--format=%s", "ralph/work"]);
+    assert!(pushed.contains("ralph["), "{pushed}");
+    let calls = fs::read_to_string(sealed.root().join("gh")).expect("calls");
+    assert!(calls.contains("pr create --head ralph/work --title Work by ralph"), "{calls}");
+    for file in ["summary.md", "report.md"] {
+        let report = fs::read_to_string(sealed.root().join(file)).expect("a report");
+        assert!(report.contains("# "), "{file}: {report}");
+    }
+}
+
+#[test]
+fn files_for_editors_and_containers_are_valid() {
+    for file in ["vscode/tasks.json", "container/.devcontainer/devcontainer.json"] {
+        let text = fs::read_to_string(files_to_copy().join(file)).expect("a file");
+        serde_json::from_str::<Value>(&text).unwrap_or_else(|error| panic!("{file}: {error}"));
+    }
+    let tasks = fs::read_to_string(files_to_copy().join("vscode/tasks.json")).expect("a file");
+    let tasks: Value = serde_json::from_str(&tasks).expect("JSON");
+    for task in tasks["tasks"].as_array().expect("tasks") {
+        let command = task["args"][0].as_str().expect("a command");
+        sealed().run_ralph(&[command, "--help"]).expect_code(0);
+    }
+    assert!(files_to_copy().join("container/.devcontainer/../Containerfile").exists());
+}

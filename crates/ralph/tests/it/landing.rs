@@ -248,3 +248,44 @@ fn no_git_query_is_repeated_in_an_iteration() {
         assert_eq!(asked_of_git(&repository(), &settings), expect, "{further}");
     }
 }
+
+#[test]
+fn with_commit_ralph_no_agent_is_asked_for_a_message() {
+    let sealed = repository();
+    let mut settings = scm();
+    settings["commit"] = json!("ralph");
+    sealed.write_script(&worker(), &settings);
+    committed(&sealed);
+    run(&sealed, &[]).expect_code(0);
+    assert_eq!(sealed.subjects(), ["ralph[1]: prompt", "Settings", "Begin"]);
+    assert_eq!(sealed.prompts().len(), 1, "no call for a message");
+}
+
+#[test]
+fn the_end_of_a_run_names_the_changed_files_and_whether_they_are_committed() {
+    let note = "commits nothing";
+    let join = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let sealed = repository();
+    sealed.write_script(&worker(), &json!({}));
+    committed(&sealed);
+    let end = run(&sealed, &[]).expect_code(0);
+    assert!(end.stderr.contains(note), "{}", end.stderr);
+    let changed = "changed: 1 file: work.txt, not committed; `git diff` and `git status` show them";
+    assert!(join(&end.stderr).contains(changed), "{}", end.stderr);
+    let sealed = repository();
+    sealed.write_script(&worker(), &scm());
+    committed(&sealed);
+    let end = run(&sealed, &[]).expect_code(0);
+    assert!(!end.stderr.contains(note), "{}", end.stderr);
+    assert!(end.stderr.contains("changed: 1 file: work.txt\n"), "{}", end.stderr);
+}
+
+#[test]
+fn a_complete_run_that_changed_nothing_says_so() {
+    let sealed = repository();
+    sealed.write_script(&json!([{ "do": [{ "claim": "DONE" }] }]), &json!({}));
+    committed(&sealed);
+    let end = run(&sealed, &[]).expect_code(0);
+    let text = "changed: nothing; the gates passed on the files as they were";
+    assert!(end.stderr.contains(text), "{}", end.stderr);
+}

@@ -221,3 +221,52 @@ fn a_dry_run_shows_the_list() {
     }
     assert!(!sealed.project_dir().join("ralph").exists());
 }
+
+const LIST: &str = r#"{"project": "p", "tasks": [{"id": "a", "title": "A", "description": "Make a.",
+    "status": "pending", "acceptance_criteria": ["a"], "depends_on": []}]}"#;
+
+#[test]
+fn lists_that_ralph_finds_by_itself_stay_where_they_are() {
+    for place in ["plan.json", "ralph/tasks.json"] {
+        let sealed = repository();
+        sealed.write_file(place, LIST);
+        sealed.write_file(".ralph/config/ralph.conf", "RALPH_MAX_ITERATIONS=7\n");
+        let reported = migrate(&sealed, &["."]);
+        assert!(
+            reported.contains(&format!("found   {place}: 1 story, 0 of them done")),
+            "{reported}"
+        );
+        assert!(reported.contains("ralph.conf: its values become settings"), "{reported}");
+        let settings = sealed.read_file(".ralph/settings.json");
+        assert!(settings.contains("\"maximumIterations\": 7"), "{settings}");
+        with_sim(&sealed);
+        sealed.commit_all("Let ralph continue");
+        sealed.run_ralph(&["build"]).expect_code(0);
+        assert!(sealed.read_file(place).contains("done"), "{}", sealed.read_file(place));
+    }
+}
+
+#[test]
+fn a_plan_with_prompts_and_a_config_is_migrated() {
+    let sealed = repository();
+    sealed.write_file("implementation_plan.md", "# Plan\n\n- [x] Read dates\n- [ ] Write dates\n");
+    sealed.write_file("config", "MAX_ITERATIONS=9 && rm x\n");
+    sealed.write_file("prompts/build.md", "Always run `make generate` after changing api/.\n");
+    let reported = migrate(&sealed, &["."]);
+    assert!(reported.contains("implementation_plan.md: 2 items, 1 of them done"), "{reported}");
+    assert!(reported.contains("left    config: "), "{reported}");
+    assert!(sealed.read_file("ralph/prompt.md").contains("make generate"), "{reported}");
+}
+
+#[test]
+fn gates_that_ask_an_agent_are_written_with_the_flag() {
+    let sealed = sealed();
+    sealed.write_file("Makefile", "test:\n\ttrue\n");
+    let words = ["init", "--workflow", "tasks", "--gates", "spec,quality", "--no-try"];
+    sealed.run_ralph(&words).expect_code(0);
+    let settings = sealed.read_file(".ralph/settings.json");
+    for part in ["make test", "\"kind\": \"spec\"", "\"kind\": \"quality\""] {
+        assert!(settings.contains(part), "{part}: {settings}");
+    }
+    sealed.run_ralph(&["init", "--yes", "--gates", "taste"]).expect_code(2);
+}

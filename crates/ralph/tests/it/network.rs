@@ -38,6 +38,7 @@ fn proxy(port: u16) -> Proxy {
         allow: vec![format!("good.test:{port}"), format!("localhost:{port}")],
         deny: Vec::new(),
         allow_private: vec!["127.0.0.1".into()],
+        packages: None,
     };
     let resolve: Resolve = Arc::new(|_| Ok(vec![Ipv4Addr::LOCALHOST.into()]));
     let reach = NetworkAllowlist::from_policy(&policy, &[]).expect("rules");

@@ -118,7 +118,10 @@ fn the_blocks_of_a_whole_session() {
     "]]
     .assert_eq(&timeless(&logged(&sealed)));
     let name = files(&sealed)[0].file_name().map(|name| name.to_string_lossy().into_owned());
-    let digits: String = name.expect("a name").chars().filter(char::is_ascii_digit).collect();
+    // The end of the run's id comes after the time.
+    let name = name.expect("a name");
+    let (time, _) = name.rsplit_once('-').expect("an end");
+    let digits: String = time.chars().filter(char::is_ascii_digit).collect();
     assert_eq!(digits.len(), "YYYYMMDDHHMMSS".len());
 }
 
@@ -449,4 +452,29 @@ fn log_level_controls_ralphs_own_log() {
         assert_eq!(log.contains("Iteration 1/10"), happens, "{level}: {log}");
         assert_eq!(log.contains("[ralph] "), why, "{level}: {log}");
     }
+}
+
+#[test]
+fn files_of_two_runs_name_their_run() {
+    let sealed = crate::repository();
+    sealed.write_script(
+        &serde_json::json!([{ "do": [{ "claim": "DONE" }] }]),
+        &serde_json::json!({ "guardrails": [{ "command": "true" }] }),
+    );
+    let mut names = Vec::new();
+    for _ in 0..2 {
+        crate::run(&sealed, &["-m", "1"]).expect_code(0);
+        let gates = sealed.read_file(".ralph/logs/validation/iter-1.json");
+        let gates: serde_json::Value = serde_json::from_str(&gates).expect("JSON");
+        let run = gates["run"].as_str().expect("a run").to_owned();
+        assert!(sealed.runs().iter().any(|it| it.ends_with(&run)), "{run}");
+        let end = run.rsplit('-').next().expect("an end").to_owned();
+        let logs = std::fs::read_dir(sealed.project_dir().join(".ralph/logs")).expect("logs");
+        let logs = logs.flatten().map(|it| it.file_name().to_string_lossy().into_owned());
+        let of_run =
+            |it: &String| it.starts_with("session-") && it.ends_with(&format!("-{end}.log"));
+        assert_eq!(logs.filter(of_run).count(), 1, "{run}");
+        names.push(run);
+    }
+    assert_ne!(names[0], names[1]);
 }

@@ -16,6 +16,7 @@ const RESPONSE: &str = "Completion response [DONE]: ";
 const GUARDRAIL: &str = "Add guardrail command (leave blank to finish): ";
 const ACTION: &str = "  Fail action (APPEND|PREPEND|REPLACE): ";
 const HINT: &str = "  Hint (optional, guidance for agent on failure): ";
+const REVIEWS: &str = "Gates by an agent that did not write the work (spec, quality; optional): ";
 const SCM: &str = "Configure SCM? (y/N): ";
 const SCM_COMMAND: &str = "  SCM command (e.g., git): ";
 const SCM_TASKS: &str = "  SCM tasks (comma-separated, e.g., commit,push): ";
@@ -27,7 +28,7 @@ const NAME: &str = "Name of what is to be built [project]: ";
 type Answer = (&'static str, &'static str);
 
 /// The longest path through the questions for a prompt.
-const ALL: [Answer; 12] = [
+const ALL: [Answer; 13] = [
     (WORKFLOW, ""),
     (AGENT, "claude"),
     (FLAGS, "--model, opus"),
@@ -37,13 +38,14 @@ const ALL: [Answer; 12] = [
     (ACTION, "append"),
     (HINT, "Fix lint errors only. Do not change behavior."),
     (GUARDRAIL, ""),
+    (REVIEWS, ""),
     (SCM, "y"),
     (SCM_COMMAND, "git"),
     (SCM_TASKS, "commit"),
 ];
 
 /// The longest paths through the questions of the other workflows.
-const TASKS: [Answer; 10] = [
+const TASKS: [Answer; 11] = [
     (WORKFLOW, "tasks"),
     (NAME, "?!"),
     ("It has a letter or a digit, and is short.\n", "Search in notes"),
@@ -54,6 +56,7 @@ const TASKS: [Answer; 10] = [
     (ACTION, "append"),
     (HINT, ""),
     (GUARDRAIL, ""),
+    (REVIEWS, ""),
 ];
 const SPECS: [Answer; 7] = [
     (WORKFLOW, "specs"),
@@ -173,6 +176,7 @@ fn invalid_answers_are_asked_again() {
             (ACTION, ""),
             (HINT, ""),
             (GUARDRAIL, ""),
+            (REVIEWS, ""),
             (SCM, "y"),
             (SCM_COMMAND, ""),
             ("  A command is needed.\n", "git"),
@@ -210,6 +214,7 @@ fn enter_takes_what_was_found() {
         (ITERATIONS, ""),
         (RESPONSE, ""),
         (GUARDRAIL, ""),
+        (REVIEWS, ""),
         (SCM, ""),
     ] {
         typist.answer(question, line);
@@ -344,4 +349,46 @@ fn a_dry_run_shows_what_the_answers_would_write() {
     assert_eq!(end.code, Some(0), "{}", end.seen);
     assert!(end.seen.contains("would write  .ralph/settings.json\n    {\n"), "{}", end.seen);
     assert!(is_untouched(&sealed));
+}
+
+#[test]
+fn a_project_with_packages_is_asked_whether_they_may_be_fetched() {
+    const PACKAGES: &str = "`ralph trust` once (y/N): ";
+    for (line, expect) in [("", false), ("y", true)] {
+        let sealed = sealed();
+        sealed.write_file("go.mod", "module example.com/x\n");
+        let end = answer(
+            &sealed,
+            200,
+            &[
+                (WORKFLOW, ""),
+                (AGENT, "claude"),
+                (FLAGS, ""),
+                (ITERATIONS, ""),
+                (RESPONSE, ""),
+                (GUARDRAIL, "none"),
+                (PACKAGES, line),
+                (SCM, ""),
+            ],
+        );
+        assert_eq!(end.code, Some(0), "{}", end.seen);
+        let settings = sealed.read_file(".ralph/settings.json");
+        assert_eq!(settings.contains("\"packages\": true"), expect, "{settings}");
+    }
+}
+
+#[test]
+fn gates_that_ask_an_agent_are_offered() {
+    let sealed = sealed();
+    let mut answers = TASKS.to_vec();
+    answers.pop();
+    answers.push((REVIEWS, "spec,taste"));
+    answers.push(("They are spec and quality.\n", "spec, quality"));
+    let end = answer(&sealed, 200, &answers);
+    assert_eq!(end.code, Some(0), "{}", end.seen);
+    let settings = sealed.read_file(".ralph/settings.json");
+    for kind in ["spec", "quality"] {
+        let gate = format!("{{ \"kind\": \"{kind}\", \"agent\": {{}} }}");
+        assert!(settings.contains(&gate), "{settings}");
+    }
 }

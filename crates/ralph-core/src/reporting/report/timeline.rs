@@ -307,12 +307,21 @@ fn describe_refusal(refusal: &Refusal) -> FailedGate {
 
 fn describe_failed_gate(result: &GateResult) -> FailedGate {
     let reason = result.reason.as_ref().map(|reason| format!("\n[ralph] {reason}"));
+    let sandbox = result.sandbox.as_ref().map(|sign| {
+        let remedies: Vec<String> = sign.list_remedies().collect();
+        format!("[ralph] {}: {}\n", sign.reason, remedies.join("; or "))
+    });
     FailedGate {
         name: result.gate.clone(),
         exit_code: result.exit_code(),
         ran: result.end.as_ref().map_or(Millis::ZERO, |end| end.ran),
         output: excerpt_output(
-            &format!("{}{}", result.output, reason.unwrap_or_default()),
+            &format!(
+                "{}{}{}",
+                sandbox.unwrap_or_default(),
+                result.output,
+                reason.unwrap_or_default()
+            ),
             MAX_OUTPUT_CHARS,
         ),
         log: result.log.clone(),

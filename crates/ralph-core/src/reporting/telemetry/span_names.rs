@@ -62,6 +62,7 @@ pub(super) fn name_outcome(outcome: &Outcome) -> &'static str {
         Outcome::TasksLeft { .. } => "tasks_left",
         Outcome::ApprovedAtCap { .. } => "approved_at_cap",
         Outcome::BaselineBroken { .. } => "baseline_broken",
+        Outcome::SandboxBlocked { .. } => "sandbox_blocked",
         Outcome::TasksLost { .. } => "tasks_lost",
         Outcome::Interrupted => "interrupted",
     }

@@ -8,6 +8,7 @@ use ralph_model::gate::{
 };
 use ralph_model::glob;
 use ralph_model::ids::{Role, TaskId};
+use ralph_model::outcome::{Outcome, SandboxBlockedGate};
 use ralph_model::phase::{Checking, Iteration};
 use ralph_model::recipe::{CommitOwner, HistoryOwner, Recipe, Uncommitted};
 use ralph_model::refusal::RefusalKind;
@@ -52,11 +53,25 @@ pub(super) fn choose_check_step(
         Some(AgentCallEnd::Answered(_)) => {
             match choose_gate_step(state, current, checking, moment) {
                 None | Some(Step::Ask { .. }) if !is_rechecked() => Step::Recheck,
-                None => Step::Judge,
+                None => match find_blocked_gate(checking) {
+                    Some(gate) => Step::Finish(Outcome::SandboxBlocked { gate: Box::new(gate) }),
+                    None => Step::Judge,
+                },
                 Some(step) => step,
             }
         }
     }
+}
+
+/// Returns the first gate that failed because of the sandbox, if nothing else is wrong.
+fn find_blocked_gate(checking: &Checking) -> Option<SandboxBlockedGate> {
+    if !checking.refusals.is_empty() {
+        return None;
+    }
+    let failed = || checking.gates.iter().filter(|result| result.is_hard_failure());
+    let first = failed().next()?;
+    let sign = first.sandbox.as_ref().filter(|_| failed().all(|it| it.sandbox.is_some()))?;
+    Some(SandboxBlockedGate { command: first.command.clone(), sign: (**sign).clone() })
 }
 
 /// Chooses the next reading, refusal or gate, or nothing when all have a result.

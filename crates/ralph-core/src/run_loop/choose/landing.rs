@@ -44,10 +44,23 @@ pub(super) fn choose_landing_step(
             message: choose_message(state, current, landing),
             command: select_scm_command(&state.recipe.landing.commit),
         },
+        LandingStep::PushFailureBranch => choose_branch_push(state, current),
         LandingStep::RunScm(args) => Step::Scm {
             command: select_scm_command(&state.recipe.landing.commit),
             args: args.clone(),
         },
+    }
+}
+
+/// Returns the push of the failure branch, or the end of the iteration if there is none.
+fn choose_branch_push(state: &RunState, current: &Iteration) -> Step {
+    match (&state.recipe.landing.commit, current.failure_branch()) {
+        (CommitPolicy::Scm(scm), Some(branch)) => {
+            let remote = scm.find_push_remote().unwrap_or("origin");
+            let args = ["push", remote, branch].map(str::to_owned);
+            Step::Scm { command: scm.command.clone(), args: args.to_vec() }
+        }
+        (_, _) => Step::EndIteration(current.number),
     }
 }
 

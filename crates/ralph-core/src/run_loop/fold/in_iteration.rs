@@ -190,7 +190,8 @@ fn apply_landed(state: &mut RunState, current: &mut Iteration, landed: &Landed) 
                 | LandingStep::SaveToFailureBranch
                 | LandingStep::WriteList
                 | LandingStep::Survey
-                | LandingStep::RunScm(_) => true,
+                | LandingStep::RunScm(_)
+                | LandingStep::PushFailureBranch => true,
             });
         }
         Landed::CommitRefused { .. } => {

@@ -6,7 +6,7 @@ use ralph_model::handoff::{Handoff, WorkOutcome};
 use ralph_model::ids::{Role, TaskId};
 use ralph_model::judgement::{Feedback, Judgement, Verdict};
 use ralph_model::review::ReviewVerdict;
-use ralph_model::run::{Completeness, Iteration, RunState};
+use ralph_model::run::{Completeness, Iteration, MAX_CHANGED_FILES, RunState};
 use ralph_model::task::TaskList;
 use ralph_model::units::Timestamp;
 
@@ -63,6 +63,7 @@ pub(super) fn close_iteration(state: &mut RunState, at: Timestamp) {
     if current.role == Role::Compact {
         return close_compaction(state, &current);
     }
+    record_changed_files(state, &current);
     let mut outcome = None;
     if let (Some(tasks), Some(work), Some(_)) =
         (&mut state.tasks, state.recipe.task_work(), &current.task)
@@ -136,6 +137,20 @@ pub(super) fn close_iteration(state: &mut RunState, at: Timestamp) {
             _,
         ) => {}
         (Verdict::Skipped { .. }, _) => state.base = None,
+    }
+}
+
+/// Adds the files that an iteration changed, unless its work is gone from the work tree.
+fn record_changed_files(state: &mut RunState, current: &Iteration) {
+    let (Some(seen), Role::Prompt | Role::Plan | Role::Build | Role::Implement | Role::Fix) =
+        (current.observation(), current.role)
+    else {
+        return;
+    };
+    let known = state.changed_files.get_or_insert_default();
+    if !current.is_rolled_back() && current.failure_branch().is_none() {
+        let room = MAX_CHANGED_FILES.saturating_sub(known.len());
+        known.extend(seen.files.iter().take(room).map(|file| file.path.clone()));
     }
 }
 

@@ -2,6 +2,7 @@
 
 use ralph_model::agent_call_state::AgentCallEnd;
 use ralph_model::gate::Gate;
+use ralph_model::outcome::Outcome;
 use ralph_model::phase::Phase;
 use ralph_model::recipe::Recipe;
 use ralph_model::run::RunState;
@@ -18,6 +19,12 @@ pub(super) fn apply_resume(state: &mut RunState, recipe: Option<&Recipe>) {
     // what it had left.
     state.unchanged = 0;
     (state.may_repeat_history_reset, state.are_hooks_tested) = (true, false);
+    if let (Some(Outcome::SandboxBlocked { .. }), Some(current)) =
+        (&state.outcome, &mut state.current)
+        && let Phase::Checking(checking) = &mut current.phase
+    {
+        checking.gates.retain(|result| !result.is_hard_failure());
+    }
     if let (Some(_), Some(current)) = (state.outcome.take(), &mut state.current) {
         current.reset_failures(|end| {
             matches!(end, AgentCallEnd::Answered(reply)

@@ -13,6 +13,7 @@ fn policy(allow: &[&str], deny: &[&str], private: &[&str]) -> NetworkPolicy {
         allow: list(allow),
         deny: list(deny),
         allow_private: list(private),
+        packages: None,
     }
 }
 
@@ -165,6 +166,7 @@ proptest! {
             allow: allow.clone(),
             deny: deny.clone(),
             allow_private: Vec::new(),
+            packages: None,
         };
         let reach = NetworkAllowlist::from_policy(&policy, &[]).expect("rules");
         let matches = |patterns: &[String]| {

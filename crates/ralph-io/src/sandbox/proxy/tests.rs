@@ -60,6 +60,7 @@ fn reach(allow: &[String]) -> NetworkAllowlist {
         allow: allow.to_vec(),
         deny: vec!["denied.test".into()],
         allow_private: vec!["127.0.0.1".into()],
+        packages: None,
     };
     NetworkAllowlist::from_policy(&policy, &[]).expect("rules")
 }

@@ -16,6 +16,7 @@ fn reach() -> NetworkAllowlist {
         allow: list(&["*.example.com", "git.example.org:22", "localhost:8080"]),
         deny: list(&["bad.example.com"]),
         allow_private: Vec::new(),
+        packages: None,
     };
     NetworkAllowlist::from_policy(&policy, &["api.model.example"]).expect("rules")
 }

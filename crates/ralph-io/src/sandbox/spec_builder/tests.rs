@@ -58,6 +58,7 @@ fn site() -> Site {
         run: state.join("run"),
         state,
         agent_state: vec![root.join("agent")],
+        programs: Vec::new(),
         home: Some(root.join("home")),
         path: root.join("home/.cargo/bin").into(),
         variables: Vec::new(),

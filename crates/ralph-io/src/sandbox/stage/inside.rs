@@ -30,7 +30,8 @@ use crate::sandbox::container::Container;
 use crate::sandbox::launch_error::LaunchError;
 use crate::sandbox::launch_plan::LaunchPlan;
 use crate::sandbox::{
-    BackendConfig, ProcessCounting, SETUP_ERROR_PREFIX, SETUP_FAILED_CODE, SandboxNetwork,
+    BackendConfig, ProcessCounting, RUN_ERROR, SETUP_ERROR_PREFIX, SETUP_FAILED_CODE,
+    SandboxNetwork,
 };
 
 /// Sets up the rest of the sandbox and runs the program.
@@ -249,8 +250,7 @@ pub(super) fn enter_directory(plan: &LaunchPlan) -> Result<(), LaunchError> {
 /// Returns the error for a program that cannot be run.
 pub(super) fn build_run_error(program: &Path, error: &std::io::Error) -> LaunchError {
     LaunchError::new(format!(
-        "`{}` cannot be run in the sandbox: {error}; if it is in your home directory, \
-         `sandbox.home` can show it",
+        "`{}` {RUN_ERROR}: {error}; if it is in your home directory, `sandbox.home` can show it",
         program.display()
     ))
 }

@@ -133,8 +133,8 @@ fn a_prompt_has_iterations() {
         &expect![[r#"
          ⠋ running  prompt  run 20261114-231500-k3f9
         ─ Iterations ──────────┬─ Stream ─────────────────────────────────────
-        >● 1 prompt            │  at most 10 iterations, $20.00
-                               │  gates lint, test
+        >● 1 prompt            │  gates lint, test
+                               │  commits nothing; set `"commit": "ralph"`
                                │
                                │Iteration 1/10
                                │Checkpoint 1a2b3c4

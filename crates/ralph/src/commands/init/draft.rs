@@ -5,12 +5,12 @@
 use ralph_core::project::detection::ProjectCheck;
 use serde_json::{Value, json};
 
-use crate::cli::WorkflowChoice;
+use crate::cli::{ReviewGateChoice, WorkflowChoice};
 
 /// Settings to write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct SettingsDraft {
-    entries: Vec<(&'static str, String)>,
+    entries: Vec<(String, String)>,
     /// The commands that will check the work.
     pub(super) checked_by: Vec<String>,
     /// Whether they name an agent.
@@ -19,15 +19,16 @@ pub(super) struct SettingsDraft {
 
 impl SettingsDraft {
     pub(super) fn new(workflow: WorkflowChoice) -> Self {
-        let schema = ("$schema", json!("./schema.json").to_string());
-        let entries = vec![schema, ("workflow", json!(workflow.name()).to_string())];
+        let schema = ("$schema".to_owned(), json!("./schema.json").to_string());
+        let workflow = ("workflow".to_owned(), json!(workflow.name()).to_string());
+        let entries = vec![schema, workflow];
         Self { entries, checked_by: Vec::new(), has_agent: false }
     }
 
     /// Adds a value.
-    pub(super) fn add_value(&mut self, key: &'static str, value: &Value) {
+    pub(super) fn add_value(&mut self, key: &str, value: &Value) {
         // Nested lines are indented by two more spaces.
-        self.entries.push((key, format!("{value:#}").replace('\n', "\n  ")));
+        self.entries.push((key.to_owned(), format!("{value:#}").replace('\n', "\n  ")));
     }
 
     /// Names the agent.
@@ -38,16 +39,20 @@ impl SettingsDraft {
             [] => String::new(),
             flags => format!(", \"flags\": {}", json!(flags)),
         };
-        self.entries.push(("agent", format!("{{ \"command\": {command}{flags} }}")));
+        self.entries.push(("agent".to_owned(), format!("{{ \"command\": {command}{flags} }}")));
     }
 
     /// Adds gates.
-    pub(super) fn add_gates(&mut self, gates: &[ProjectCheck]) {
+    pub(super) fn add_gates(&mut self, gates: &[ProjectCheck], reviews: &[ReviewGateChoice]) {
         self.checked_by.extend(gates.iter().map(|it| it.command.clone()));
+        let reviews = reviews.iter().map(|it| {
+            let kind = json!(it.name());
+            format!("{{ \"kind\": {kind}, \"agent\": {{}} }}")
+        });
         let gates: Vec<String> =
-            gates.iter().map(|gate| format!("\n    {}", format_gate(gate))).collect();
+            gates.iter().map(format_gate).chain(reviews).map(|it| format!("\n    {it}")).collect();
         if !gates.is_empty() {
-            self.entries.push(("gates", format!("[{}\n  ]", gates.join(","))));
+            self.entries.push(("gates".to_owned(), format!("[{}\n  ]", gates.join(","))));
         }
     }
 
@@ -85,10 +90,8 @@ mod tests {
         );
         draft.add_agent("claude", &["--model opus".to_owned()]);
         draft.add_value("scm", &json!({ "command": "git" }));
-        draft.add_gates(&[
-            found(GateKind::Test, "make \"test\""),
-            found(GateKind::Lint, "make lint"),
-        ]);
+        let gates = [found(GateKind::Test, "make \"test\""), found(GateKind::Lint, "make lint")];
+        draft.add_gates(&gates, &[]);
         assert_eq!(
             draft.to_text(),
             r#"{

@@ -24,7 +24,7 @@ use crate::cli::WorkflowChoice;
 use crate::cli_error::CliError;
 use crate::documents::{self, DIRECTORY, PROMPT, TASKS};
 use crate::scaffold::Existing;
-use crate::{task_file, templates};
+use crate::{settings, task_file, templates};
 
 const USAGE: &str = "ralph init --from FILE --name FEATURE";
 
@@ -41,17 +41,33 @@ pub(super) fn plan_migration(setup: &InitSetup<'_>, from: &Path) -> Result<InitP
                 notes.add_skipped(&plan.shown, "the stories are taken instead");
             }
             let text = list_from_stories(setup, stories, &mut notes)?;
-            plan_task_list(setup, &sources, &text, notes)
+            let list = if USED_IN_PLACE.contains(&stories.shown.as_str()) {
+                MigratedList::InPlace(&stories.shown)
+            } else {
+                MigratedList::Written(text)
+            };
+            plan_task_list(setup, &sources, &list, notes)
         }
         (None, Some(plan)) => {
             let text = list_from_plan(setup, plan, &mut notes)?;
-            plan_task_list(setup, &sources, &text, notes)
+            plan_task_list(setup, &sources, &MigratedList::Written(text), notes)
         }
         (None, None) => match &sources.script {
             Some(script) => Ok(plan_prompt(setup, &sources, script, notes)),
             None => Err(sources::build_no_loop_error(from)),
         },
     }
+}
+
+/// Task lists that `ralph build` finds by itself.
+const USED_IN_PLACE: [&str; 2] = ["ralph/tasks.json", "plan.json"];
+
+/// The list of a migrated project.
+enum MigratedList<'a> {
+    /// The file stays where it is.
+    InPlace(&'a str),
+    /// The text of a new file.
+    Written(String),
 }
 
 /// Lines of the migration report.
@@ -140,13 +156,17 @@ fn check_commands<'a>(setup: &'a InitSetup<'_>) -> Vec<&'a str> {
 fn plan_task_list(
     setup: &InitSetup<'_>,
     sources: &LoopFiles,
-    tasks: &str,
+    list: &MigratedList<'_>,
     mut notes: MigrationNotes,
 ) -> Result<InitPlan, CliError> {
-    let path = format!("{DIRECTORY}/{TASKS}");
+    let path = match list {
+        MigratedList::InPlace(path) => (*path).to_owned(),
+        MigratedList::Written(_) => format!("{DIRECTORY}/{TASKS}"),
+    };
     let place = setup.project.directory.join(&path);
     let is_there = place.symlink_metadata().is_ok() && !documents::is_fresh(&place);
-    if is_there && !setup.args.force {
+    let is_written = matches!(list, MigratedList::Written(_));
+    if is_written && is_there && !setup.args.force {
         return Err(CliError::for_input(format!("there is a task list already: {path}"))
             .with_hint("--force overwrites it and keeps the old one as .bak")
             .with_hint("`ralph archive` archives it"));
@@ -154,7 +174,12 @@ fn plan_task_list(
     let mut steps = InitSteps::default();
     steps.add_directory(DIRECTORY);
     let treatment = if is_there { Existing::BackUp } else { Existing::Replace };
-    steps.add_file(&path, tasks.to_owned(), treatment, FilePreview::Whole);
+    match list {
+        MigratedList::InPlace(path) => steps.add_kept(*path),
+        MigratedList::Written(text) => {
+            steps.add_file(&path, text.clone(), treatment, FilePreview::Whole);
+        }
+    }
     let progress = format!("{DIRECTORY}/{PROGRESS}");
     let text = match &sources.progress {
         Some(theirs) => {
@@ -174,7 +199,10 @@ fn plan_task_list(
     let orders = build_instructions(sources, &mut notes);
     write(&mut steps, &format!("{DIRECTORY}/{PROMPT}"), orders);
     let mut draft = SettingsDraft::new(WorkflowChoice::Tasks);
-    add_agent(setup, sources.script.as_ref(), &mut draft, &mut notes);
+    add_config(sources, &mut draft, &mut notes);
+    if !draft.has_agent {
+        add_agent(setup, sources.script.as_ref(), &mut draft, &mut notes);
+    }
     if let Some(script) = &sources.script {
         add_loop_settings(script, &mut draft, &mut notes);
     }
@@ -232,7 +260,7 @@ fn plan_prompt(
     let mut draft = SettingsDraft::new(WorkflowChoice::Prompt);
     add_loop_settings(script, &mut draft, &mut notes);
     add_agent(setup, Some(script), &mut draft, &mut notes);
-    draft.add_gates(&setup.found);
+    draft.add_gates(&setup.found, &setup.args.gates);
     notes.lines.extend(setup.describe_found_checks());
     let mut next: Vec<String> = setup.find_agent_hint(&draft).into_iter().collect();
     match (&script.found.prompt, &sources.loop_prompt) {
@@ -264,6 +292,22 @@ fn plan_prompt(
     setup.write_settings(&draft, &mut steps);
     let checks = setup.describe_gates(&draft);
     InitPlan { workflow: WorkflowChoice::Prompt, found: notes.lines, steps, checks, next }
+}
+
+/// Adds the values of a file of `KEY=VALUE` lines.
+fn add_config(sources: &LoopFiles, draft: &mut SettingsDraft, notes: &mut MigrationNotes) {
+    let Some(config) = &sources.config else { return };
+    let document = settings::convert_key_value(&config.path, &config.text).unwrap_or_default();
+    let Some(values) = document.as_object().filter(|it| !it.is_empty()) else {
+        let why =
+            format!("`ralph build --config {}` says what it does not understand", config.shown);
+        return notes.add_skipped(&config.shown, &why);
+    };
+    notes.add_found(&config.shown, "its values become settings");
+    for (key, value) in values {
+        draft.has_agent |= key == "agent";
+        draft.add_value(key, value);
+    }
 }
 
 /// Adds the agent of a script, or else the first installed one.

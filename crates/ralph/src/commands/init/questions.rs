@@ -6,7 +6,7 @@ use ralph_core::project::detection::ProjectCheck;
 use serde_json::{Value, json};
 
 use super::draft::SettingsDraft;
-use crate::cli::WorkflowChoice;
+use crate::cli::{ReviewGateChoice, WorkflowChoice};
 use crate::recipe::{PROMPT_ITERATIONS, SPECS_ITERATIONS, TASK_ITERATIONS};
 use crate::templates::Feature;
 
@@ -28,6 +28,8 @@ pub(super) struct WizardDefaults<'a> {
     pub(super) agents: &'a [String],
     /// Commands that the project's files name.
     pub(super) found: &'a [ProjectCheck],
+    /// Whether it has packages to fetch.
+    pub(super) has_packages: bool,
 }
 
 /// The answers.
@@ -68,6 +70,12 @@ pub(super) fn ask_all(
     }
     draft.add_agent(&command, &flags);
     asker.ask_guardrails(known.found, &mut draft)?;
+    if !draft.checked_by.is_empty() {
+        asker.ask_review_gates(&mut draft)?;
+    }
+    if known.has_packages && asker.ask_yes_no(PACKAGES)? {
+        draft.add_value("sandbox", &json!({ "network": { "packages": true } }));
+    }
     match workflow {
         WorkflowChoice::Prompt => asker.ask_scm(&mut draft)?,
         // Their workflows commit by themselves.
@@ -80,6 +88,10 @@ const AGENT: &str = "Agent command (e.g., claude, codex, amp, or other LLM CLI)"
 const GUARDRAIL: &str = "Add guardrail command (leave blank to finish): ";
 const FAIL_ACTION: &str = "  Fail action (APPEND|PREPEND|REPLACE): ";
 const HINT: &str = "  Hint (optional, guidance for agent on failure): ";
+
+const REVIEWS: &str = "Gates by an agent that did not write the work (spec, quality; optional): ";
+const PACKAGES: &str = "May agents and gates fetch packages from where your tools fetch them? It needs \
+                        `ralph trust` once (y/N): ";
 
 const WORKFLOWS: &str = "\
 What does the agent work by?
@@ -211,6 +223,20 @@ impl Asker<'_> {
         if workflow == WorkflowChoice::Prompt || response != usual {
             draft.add_value("completionResponse", &json!(response));
         }
+        Ok(())
+    }
+
+    /// Offers gates that ask an agent.
+    fn ask_review_gates(&mut self, draft: &mut SettingsDraft) -> Result<(), InputEnded> {
+        let kinds = self.ask_until_valid(REVIEWS, |line| {
+            let kind = |it: String| match it.as_str() {
+                "spec" => Ok(ReviewGateChoice::Spec),
+                "quality" => Ok(ReviewGateChoice::Quality),
+                _ => Err("They are spec and quality."),
+            };
+            split_commas(line).into_iter().map(kind).collect::<Result<Vec<_>, _>>()
+        })?;
+        draft.add_gates(&[], &kinds);
         Ok(())
     }
 

@@ -19,8 +19,8 @@ use crate::cli::{CommonArgs, InitArgs, WorkflowChoice};
 use crate::cli_error::CliError;
 use crate::detect::{self, InstalledAgent};
 use crate::project::Project;
-use crate::screen;
 use crate::settings::LoadedSettings;
+use crate::{package_hosts, screen};
 
 /// Held while files are written, so that Ctrl-C does not interrupt that.
 static WRITING: Mutex<()> = Mutex::new(());
@@ -69,6 +69,7 @@ fn ask_and_write(
         name: args.name.as_deref().unwrap_or(&directory),
         agents: &agents.iter().map(InstalledAgent::name_and_version).collect::<Vec<_>>(),
         found: &found,
+        has_packages: package_hosts::has_packages(&project.directory),
     };
     let Ok(answers) = questions::ask_all(&known, &mut screen::ask_for_line) else {
         return Ok(end_of_input());
@@ -80,6 +81,7 @@ fn ask_and_write(
         yes: args.yes,
         from: None,
         force: args.force && workflow != WorkflowChoice::Prompt,
+        gates: Vec::new(),
         no_try: args.no_try,
         dry_run: args.dry_run,
         print_schema: false,

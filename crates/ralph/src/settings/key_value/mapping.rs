@@ -17,6 +17,7 @@ use crate::settings::layers::{expand_limits, merge_documents};
 use crate::settings::locate::{EntryPosition, EntryPositions};
 use crate::settings::path::JsonPath;
 use crate::settings::problem::{Position, ProblemLocation, SettingOrigin, SettingProblem};
+use crate::settings::schema::build_setting_shape;
 
 /// A `KEY=VALUE` file as a settings document.
 #[derive(Debug)]
@@ -27,6 +28,13 @@ pub(crate) struct MappedFile {
     pub(crate) problems: Vec<SettingProblem>,
     /// Settings that do not do what the user may expect.
     pub(crate) warnings: Vec<String>,
+}
+
+/// Returns the settings that a file of `KEY=VALUE` lines means; `None` if it has a mistake.
+pub(crate) fn convert_key_value(path: &Path, text: &str) -> Option<Value> {
+    let names = SettingVariables::new(build_setting_shape());
+    let mapped = read_key_value(path, text, &names);
+    mapped.problems.is_empty().then_some(mapped.document)
 }
 
 /// Reads a `KEY=VALUE` file.

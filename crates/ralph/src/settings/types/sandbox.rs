@@ -91,6 +91,9 @@ pub(crate) struct NetworkSettings {
     pub(crate) deny: Vec<String>,
     /// Private address ranges the proxy lets through.
     pub(crate) allow_private: Vec<String>,
+    /// Whether agents and gates may fetch packages from the servers that the user's and the
+    /// project's package managers are set to.
+    pub(crate) packages: bool,
 }
 
 /// Resource limits of a child process.
@@ -120,7 +123,7 @@ impl Default for SandboxLimitSettings {
             tmp: SizeSetting::from_mib(2 << 10),
             file: SizeSetting::from_mib(2 << 10),
             growth: SizeSetting::from_mib(10 << 10),
-            output: SizeSetting::from_mib(64),
+            output: SizeSetting::from_mib(2 << 10),
         }
     }
 }

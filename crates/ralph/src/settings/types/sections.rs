@@ -59,6 +59,21 @@ pub(crate) struct TaskSettings {
     pub(crate) max_amendments: u32,
     /// Which changes that agents ask for are applied without asking you.
     pub(crate) amendments: AmendmentPolicy,
+    /// What to do when the list names another branch than the one that is checked out.
+    pub(crate) branch: BranchSetting,
+}
+
+/// What to do when a task list names another branch than the one that is checked out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum BranchSetting {
+    /// Ask on a terminal, else warn.
+    #[default]
+    Ask,
+    /// Switch to it, and create it if it does not exist.
+    Use,
+    /// Stay on the branch, without a warning.
+    Ignore,
 }
 
 impl Default for TaskSettings {
@@ -69,6 +84,7 @@ impl Default for TaskSettings {
             max_attempts: 5,
             max_amendments: 3,
             amendments: AmendmentPolicy::default(),
+            branch: BranchSetting::default(),
         }
     }
 }

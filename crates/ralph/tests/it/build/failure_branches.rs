@@ -102,3 +102,44 @@ fn continued_work_that_fails_again_is_on_the_branch_that_the_end_names() {
     assert!(end.stderr.contains(branch.as_str()), "{}", end.stderr);
     assert!(!sealed.project_dir().join("a.txt").exists(), "the tree is where the task began");
 }
+
+/// Fails a task in a project that pushes, and returns the project and its remote.
+fn fail_with_push(has_remote: bool) -> (Sealed, std::path::PathBuf) {
+    let calls: Value = json!([{ "do": [
+        { "append": { "path": "a.txt", "text": "line\n" } }, handoff("One line.")
+    ] }]);
+    let with = settings(json!({
+        "guardrails": [{ "command": "false" }],
+        "tasks": { "maxAttempts": 1 },
+        "baseline": "off",
+        "scm": { "command": "git", "tasks": ["commit", "push -q origin HEAD"] },
+    }));
+    let sealed = project(&[task("a", &[])], &calls, &with);
+    let remote = sealed.root().join("remote.git");
+    let path = remote.to_string_lossy().into_owned();
+    sealed.run_git(&["init", "--bare", "--quiet", &path]);
+    if has_remote {
+        sealed.run_git(&["remote", "add", "origin", &path]);
+    }
+    sealed.trust_project(&[]);
+    (sealed, remote)
+}
+
+#[test]
+fn failure_branches_are_pushed_where_work_is_pushed() {
+    let (sealed, remote) = fail_with_push(true);
+    build(&sealed, &[]).expect_code(1);
+    let branches = failure_branches(&sealed);
+    let remote = remote.to_string_lossy();
+    let pushed = sealed.run_git(&["--git-dir", &remote, "branch", "--format=%(refname:short)"]);
+    assert_eq!(pushed.trim(), branches[0], "{pushed}");
+}
+
+#[test]
+fn a_failure_branch_that_cannot_be_pushed_is_a_warning() {
+    let (sealed, _) = fail_with_push(false);
+    let end = build(&sealed, &[]).expect_code(1);
+    assert!(end.stderr.contains("⚠ `git push origin wip/ralph-fail-a-"), "{}", end.stderr);
+    assert_eq!(failure_branches(&sealed).len(), 1);
+    assert_statuses(&sealed, &[("a", "failed")]);
+}

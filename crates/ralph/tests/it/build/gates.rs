@@ -316,3 +316,33 @@ fn soft_limits_are_reported_when_they_pass() {
     assert_eq!(kinds[place("asked") + 1], "warned", "{kinds:?}");
     assert_eq!(kinds[place("gate_checked") - 1], "warned", "{kinds:?}");
 }
+
+#[test]
+fn all_gates_run_with_the_setting() {
+    for (all, expect) in [(false, 1), (true, 3)] {
+        let sealed = crate::repository();
+        let mut settings = json!({ "guardrails": [
+            { "command": "echo one; false" },
+            { "command": "echo two; false" },
+            { "command": "echo three; false" },
+        ] });
+        settings["runAllGates"] = json!(all);
+        sealed.write_script(&json!([{ "do": [{ "claim": "DONE" }] }]), &settings);
+        crate::run(&sealed, &["-m", "1"]).expect_code(1);
+        assert_eq!(sealed.find_events("gate_checked").len(), expect);
+    }
+}
+
+#[test]
+fn a_strategy_that_has_no_effect_is_warned_about() {
+    let warning = "`validationStrategy` has no effect on guardrails";
+    let lint = json!({ "validationStrategy": "lenient",
+        "gates": [{ "kind": "lint", "command": "false" }] });
+    let plain = json!({ "validationStrategy": "lenient", "guardrails": [{ "command": "true" }] });
+    for (settings, expect) in [(plain, true), (lint, false)] {
+        let sealed = crate::repository();
+        sealed.write_script(&json!([{ "do": [{ "claim": "DONE" }] }]), &settings);
+        let end = crate::run(&sealed, &["-m", "1"]).expect_code(0);
+        assert_eq!(end.stderr.contains(warning), expect, "{}", end.stderr);
+    }
+}

@@ -93,3 +93,18 @@ fn tasks_beyond_the_limit_are_shown_logged_and_kept_as_proposals() {
     let proposals = sealed.run_ralph(&["tasks", "proposals"]).stdout;
     assert_eq!(proposals.matches("reason (iteration 1)").count(), 2, "{proposals}");
 }
+
+#[test]
+fn tracked_runtime_files_do_not_block_a_hand_in() {
+    let sealed = crate::repository();
+    let commit = "echo x > a.txt; git add a.txt; git commit -qm A";
+    sealed.write_script(
+        &json!([{ "do": [{ "run": { "command": commit } }, { "claim": "DONE" }] }]),
+        &json!({ "commit": "agent" }),
+    );
+    sealed.write_file(".ralph/logs/ralph.log", "an old log\n");
+    sealed.run_git(&["add", "--force", ".ralph/logs/ralph.log"]);
+    sealed.commit_all("Settings and a log");
+    let end = crate::run(&sealed, &["-m", "1"]).expect_code(0);
+    assert!(!end.stderr.contains("uncommitted"), "{}", end.stderr);
+}

@@ -2,6 +2,7 @@
 
 mod answers;
 mod attempts;
+mod branches;
 mod context;
 mod earlier_runs;
 mod failure_branches;

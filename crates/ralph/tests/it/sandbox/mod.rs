@@ -1,12 +1,15 @@
 //! The sandbox, through the built binary: escapes, what must work, how children end.
 
+mod agents;
 mod attempts;
 mod bad_input;
+mod blocked;
 mod container;
 mod ends;
 mod escapes;
 mod image;
 mod names;
+mod packages;
 mod proxied;
 mod runs;
 mod toolchains;

@@ -41,6 +41,7 @@ fn places(sealed: &Sealed) -> SandboxPaths {
         run: state.join("run"),
         state,
         agent_state: Vec::new(),
+        programs: Vec::new(),
         home: Some(sealed.root().join("home")),
         path: "/usr/bin".into(),
         executable: env!("CARGO_BIN_EXE_ralph").into(),

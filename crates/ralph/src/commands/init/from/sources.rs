@@ -18,9 +18,26 @@ const MAX_FILE_BYTES: u64 = 4 << 20;
 /// Where loops keep their files, relative to the named directory.
 const PLACES: [&str; 6] = ["", "scripts/ralph", "scripts", "ralph", ".ralph", ".agent"];
 
-const STORIES: [&str; 1] = ["prd.json"];
-const PLANS: [&str; 4] = ["fix_plan.md", "@fix_plan.md", "FIX_PLAN.md", "IMPLEMENTATION_PLAN.md"];
-const PROMPTS: [&str; 5] = ["PROMPT.md", "prompt.md", "AGENT.md", "@AGENT.md", "PROMPT_build.md"];
+const STORIES: [&str; 3] = ["prd.json", "plan.json", "tasks.json"];
+const PLANS: [&str; 5] = [
+    "fix_plan.md",
+    "@fix_plan.md",
+    "FIX_PLAN.md",
+    "IMPLEMENTATION_PLAN.md",
+    "implementation_plan.md",
+];
+const PROMPTS: [&str; 8] = [
+    "PROMPT.md",
+    "prompt.md",
+    "AGENT.md",
+    "@AGENT.md",
+    "PROMPT_build.md",
+    "prompts/PROMPT.md",
+    "prompts/build.md",
+    "prompts/prompt.md",
+];
+/// Files of `KEY=VALUE` lines.
+const CONFIGS: [&str; 4] = ["ralph.conf", "config/ralph.conf", "config", "ralph.config"];
 const SCRIPTS: [&str; 9] = [
     "ralph.sh",
     "loop.sh",
@@ -65,6 +82,8 @@ pub(super) struct LoopFiles {
     /// The notes of former iterations.
     pub(super) progress: Option<LoopFile>,
     pub(super) specs: Option<String>,
+    /// The settings of the loop, as `KEY=VALUE` lines.
+    pub(super) config: Option<LoopFile>,
 }
 
 impl LoopFiles {
@@ -99,6 +118,7 @@ impl LoopFiles {
             sources.script = paths.find_map(|path| look.read_file(&path).and_then(parse_script));
         }
         sources.progress = first(&["progress.txt"]);
+        sources.config = first(&CONFIGS);
         let all = places.iter().flat_map(|it| PROMPTS.iter().map(move |name| it.join(name)));
         sources.prompts = all.filter_map(|path| look.read_file(&path)).collect();
         // Some file systems have one file for names that differ in case only.
@@ -168,14 +188,15 @@ fn parse_script(document: LoopFile) -> Option<FoundScript> {
 }
 
 fn is_stories(text: &str) -> bool {
-    serde_json::from_str::<Value>(text).is_ok_and(|it| it["userStories"].is_array())
+    let list = serde_json::from_str::<Value>(text).unwrap_or_default();
+    list["userStories"].is_array() || list["tasks"].is_array()
 }
 
 /// Returns the error for a directory without a loop.
 pub(super) fn build_no_loop_error(from: &Path) -> CliError {
     CliError::for_input(format!("there is nothing of another loop in `{}`", from.display()))
         .with_hint(
-            "ralph knows prd.json with userStories, fix_plan.md, and a shell loop around an agent",
+            "ralph knows prd.json, plan.json and tasks.json, fix_plan.md and implementation_plan.md, and a shell loop around an agent",
         )
         .with_hint("`ralph init` begins afresh")
 }
