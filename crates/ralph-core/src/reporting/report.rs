@@ -22,6 +22,7 @@ pub use summary::{
 pub use timeline::Timeline;
 
 use ralph_model::agent_output::Reply;
+use ralph_model::control::Pause;
 use ralph_model::event::{Event, Recorded};
 use ralph_model::gate::{GateResult, GateStatus, Severity};
 use ralph_model::ids::{Role, TaskId};
@@ -40,6 +41,8 @@ pub const REFUSED_CONNECTION: &str = "the sandbox's network: ";
 pub struct Report {
     state: Option<RunState>,
     last: Timestamp,
+    /// Whether the last event began a wait.
+    is_waiting: bool,
     tasks: BTreeMap<TaskId, TaskCount>,
     roles: BTreeMap<&'static str, (Role, ResourceUse)>,
     gates: BTreeMap<String, GateCount>,
@@ -97,9 +100,21 @@ impl Report {
         &self.last_gates
     }
 
+    /// Returns the running time at `now` of a run whose process is at work: the time since the last
+    /// event counts, unless the run is paused or waits.
+    pub fn running_time_at(&self, now: Timestamp) -> Millis {
+        let Some(state) = &self.state else { return Millis::ZERO };
+        let is_paused = matches!(state.control.pause, Pause::Since { .. });
+        if is_paused || self.is_waiting || state.waiting_since.is_some() {
+            return state.ran;
+        }
+        state.ran.saturating_add(now.elapsed_since(self.last))
+    }
+
     /// Applies the next event.
     pub fn apply_event(&mut self, recorded: &Recorded) -> Result<(), FoldError> {
         self.last = recorded.at;
+        self.is_waiting = matches!(recorded.event, Event::Waiting { .. });
         match self.state.take() {
             None => self.state = Some(start_state(recorded)?),
             Some(mut state) => {

@@ -59,7 +59,7 @@ pub(crate) fn main(common: &CommonArgs, args: &StatusArgs) -> Result<ExitStatus,
             followed.read_new_events()?;
         }
         let seen = match &last {
-            Some((files, followed)) => RunStatusView::from_report(&followed.report, files),
+            Some((files, followed)) => RunStatusView::from_report(&followed.report, files, holder),
             None => None,
         };
         let recipe = seen.as_ref().map(|seen| &seen.state.recipe);
@@ -114,11 +114,19 @@ struct RunStatusView<'a> {
 }
 
 impl<'a> RunStatusView<'a> {
-    fn from_report(report: &'a Report, files: &RunDir) -> Option<Self> {
+    fn from_report(
+        report: &'a Report,
+        files: &RunDir,
+        holder: Option<&Option<LockHolder>>,
+    ) -> Option<Self> {
         let waiting = ralph_io::control::list_pending(files.path());
         let state = control::apply_waiting_requests(report.state()?, &waiting);
         let clock = WallClock { zone: clock::find_local_zone(), now: clock::now };
-        Some(Self { report, summary: report.summary()?, state, clock })
+        let mut summary = report.summary()?;
+        if is_at_work(holder) {
+            summary.total.ran = report.running_time_at((clock.now)());
+        }
+        Some(Self { report, summary, state, clock })
     }
 
     fn outlook(&self) -> RunOutlook<'_> {
@@ -210,6 +218,11 @@ fn read_last_commits(repository: &GitRepository) -> Vec<StatusCommit> {
             Vec::new()
         }
     }
+}
+
+/// Returns whether the process of a run exists and is not stopped by a signal.
+fn is_at_work(holder: Option<&Option<LockHolder>>) -> bool {
+    holder.is_some_and(|holder| holder.as_ref().is_none_or(|holder| !is_stopped(holder.pid)))
 }
 
 fn describe_run_status(summary: &Summary, holder: Option<&Option<LockHolder>>) -> String {

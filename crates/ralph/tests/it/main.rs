@@ -49,6 +49,7 @@ mod secrets;
 mod serve;
 mod session_log;
 mod signals;
+mod signs_of_life;
 mod specs;
 mod status;
 mod streams;

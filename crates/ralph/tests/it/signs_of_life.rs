@@ -1,0 +1,73 @@
+//! What a second terminal sees of a run whose agent is at work.
+
+use std::fs;
+
+use ralph_testkit::sealed::{Running, Sealed, wait_until};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::sealed;
+
+/// Starts a run whose agent is in its first call until the file `continue` exists.
+fn start_waiting_run(sealed: &Sealed) -> Running {
+    let calls = json!([
+        { "when": { "call": 1 }, "do": [
+            { "touch": "begun" },
+            { "waitFor": { "path": "continue", "seconds": 50.0 } },
+            { "text": "Not yet." }
+        ] },
+        { "do": [{ "claim": "DONE" }] }
+    ]);
+    sealed.write_script(&calls, &json!({}));
+    let running = sealed.start_ralph(&["run", "-p", "base"]);
+    sealed.wait_for("begun");
+    running
+}
+
+fn read_status(sealed: &Sealed) -> Value {
+    let finished = sealed.run_ralph(&["status", "--json"]).expect_code(0);
+    serde_json::from_str(&finished.stdout).expect("JSON")
+}
+
+fn read_running_time(sealed: &Sealed) -> u64 {
+    read_status(sealed)["ranMs"].as_u64().expect("a number")
+}
+
+/// Returns the running time at the last event of the journal.
+fn read_recorded_time(sealed: &Sealed) -> u64 {
+    let journal = sealed.runs().pop().expect("a run").join("journal.jsonl");
+    let text = fs::read_to_string(journal).expect("readable");
+    let last: Value = serde_json::from_str(text.lines().last().expect("a line")).expect("JSON");
+    last["ran"].as_u64().expect("a number")
+}
+
+#[test]
+fn status_counts_the_time_of_an_agent_at_work() {
+    let sealed = sealed();
+    let mut running = start_waiting_run(&sealed);
+    let last = read_recorded_time(&sealed);
+    wait_until("the time to pass", || read_running_time(&sealed) >= last + 1_500);
+    assert_eq!(read_recorded_time(&sealed), last, "no event since");
+    let shown = sealed.run_ralph(&["status"]).expect_code(0).stdout;
+    let ran = shown.lines().find_map(|line| line.strip_prefix("Ran        ")).expect("a line");
+    assert!(!ran.starts_with("0."), "{shown}");
+    // A pause is no running time.
+    sealed.run_ralph(&["pause"]).expect_code(0);
+    sealed.write_file("continue", "");
+    running.wait_for("Paused; ");
+    let paused = read_running_time(&sealed);
+    assert_eq!(paused, read_recorded_time(&sealed));
+    assert_eq!(read_running_time(&sealed), paused);
+    running.send_signal(Signal::KILL);
+    running.wait_for_end();
+}
+
+#[test]
+fn status_of_a_killed_run_does_not_count_on() {
+    let sealed = sealed();
+    let running = start_waiting_run(&sealed);
+    wait_until("the time to pass", || read_running_time(&sealed) >= 1_000);
+    running.send_signal(Signal::KILL);
+    running.wait_for_end();
+    assert_eq!(read_running_time(&sealed), read_recorded_time(&sealed));
+}
