@@ -171,6 +171,7 @@ fn classify_activity(event: &AgentEvent) -> LineActivity {
         AgentEvent::RateLimit { .. }
         | AgentEvent::Notice { .. }
         | AgentEvent::SoftLimitPassed
+        | AgentEvent::StillRunning { .. }
         | AgentEvent::Unparsed { .. } => LineActivity::Idle,
         AgentEvent::Result { .. } => LineActivity::Final,
     }

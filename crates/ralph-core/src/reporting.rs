@@ -1,5 +1,6 @@
-//! What users read about a run: report, notifications, telemetry.
+//! What users read about a run: current action, report, notifications, telemetry.
 
+pub mod current_action;
 pub mod notification;
 pub mod report;
 pub mod telemetry;

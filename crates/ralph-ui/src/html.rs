@@ -11,6 +11,7 @@ mod frame;
 mod outcome;
 mod sections;
 
+use ralph_core::reporting::current_action::CurrentAction;
 use ralph_core::reporting::report::{Summary, Timeline};
 use ralph_model::worktree::TreeId;
 
@@ -29,6 +30,8 @@ pub struct PageInput<'a> {
     pub timeline: &'a Timeline,
     pub project: &'a str,
     pub status: RunActivity,
+    /// What the run is doing right now, if it is active.
+    pub action: Option<&'a CurrentAction>,
     pub clock: &'a WallClock,
     pub diff: &'a mut DiffReader<'a>,
 }
@@ -47,6 +50,7 @@ pub fn render_parts(facts: &mut PageInput<'_>) -> Vec<PagePart> {
     let (summary, timeline, clock) = (facts.summary, facts.timeline, facts.clock);
     let parts = [
         ("outcome", outcome::render_heading(summary, facts.status, facts.project, clock)),
+        ("now", outcome::render_action(facts.action, clock)),
         ("needs-you", sections::render_needs_you(summary)),
         ("progress", sections::render_progress(timeline)),
         ("timeline", attempts::render_timeline(timeline, clock)),

@@ -16,6 +16,7 @@
     reason = "a view shows what it knows; a new event needs no line in every view"
 )]
 
+mod action_line;
 pub mod budget;
 mod compaction_line;
 mod control_lines;

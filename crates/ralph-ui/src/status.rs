@@ -78,6 +78,9 @@ pub fn describe_run(
             current.role, current.asks
         ));
     }
+    if let Some(action) = &forecast.action {
+        text.push_str(&format!("Now        {action}\n"));
+    }
     if let Some(progress) = summary.progress {
         let (done, total, shortfall) = (progress.done, progress.total, progress.shortfall());
         let rest = forecast.rest.map(|rest| format!(", about {rest} to go")).unwrap_or_default();

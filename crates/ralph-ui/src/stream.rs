@@ -98,7 +98,9 @@ impl StreamPrinter {
             AgentEvent::Todo { items } => self.print_todo_list(page, items),
             AgentEvent::FileChanged { path } => self.print_file_change(page, path),
             // The warning in the journal reports a passed limit.
-            AgentEvent::Usage { .. } | AgentEvent::SoftLimitPassed => {}
+            AgentEvent::Usage { .. }
+            | AgentEvent::SoftLimitPassed
+            | AgentEvent::StillRunning { .. } => {}
             AgentEvent::RateLimit { status, resets_at } => {
                 self.print_rate_limit(page, *status, *resets_at);
             }

@@ -505,6 +505,7 @@ impl RunContext {
             verbosity,
             shows_agent,
             clock: WallClock { zone: clock::find_local_zone(), now: clock::now },
+            columns: screen::count_terminal_columns,
         };
         let style = self.screen.style.clone();
         let options_here = options(style, self.screen.verbosity, self.shows_agent);

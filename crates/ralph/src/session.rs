@@ -23,6 +23,7 @@ use ralph_io::process::{self, RUN_ID_VARIABLE, Warden};
 use ralph_io::run_clock::RunClock;
 use ralph_io::sandbox::{self, ProgramSource};
 use ralph_io::sleep_inhibitor::SleepInhibitor;
+use ralph_io::store::action_file::ActionFile;
 use ralph_io::store::active::{self, ACTIVE_VARIABLE, WINDOW_VARIABLE};
 use ralph_io::store::draft::RunDraft;
 use ralph_io::store::{Journal, ProjectLayout, RunStore, journal, run_id};
@@ -579,6 +580,7 @@ fn connect_ports(
     let mut views: Vec<Box<dyn Ui>> =
         vec![Box::new(context.build_views(&run, incomplete, &masker))];
     views.extend(subscribers.views());
+    views.push(Box::new(ActionFile::new(&files, masker.clone())));
     let mut ui = Fanout::new(views);
     let mut store =
         RunStore::new(context.layout.clone(), journal, files, skills, prompts).with_masker(masker);

@@ -270,6 +270,7 @@ fn demote_late_events(events: Vec<AgentEvent>) -> Vec<AgentEvent> {
         | AgentEvent::RateLimit { .. }
         | AgentEvent::Notice { .. }
         | AgentEvent::SoftLimitPassed
+        | AgentEvent::StillRunning { .. }
         | AgentEvent::Result { .. }
         | AgentEvent::Unparsed { .. }) => Some(event),
     };

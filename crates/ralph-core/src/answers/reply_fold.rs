@@ -137,7 +137,8 @@ impl ReplyFold {
             | AgentEvent::Todo { .. }
             | AgentEvent::FileChanged { .. }
             | AgentEvent::Notice { .. }
-            | AgentEvent::SoftLimitPassed => {}
+            | AgentEvent::SoftLimitPassed
+            | AgentEvent::StillRunning { .. } => {}
         }
     }
 

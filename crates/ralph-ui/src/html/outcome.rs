@@ -1,12 +1,14 @@
 //! The head of a page: the outcome in one sentence, the next commands, and the figures.
 
 use maud::{Markup, html};
+use ralph_core::reporting::current_action::CurrentAction;
 use ralph_core::reporting::report::{CurrentIteration, Summary};
 use ralph_model::outcome::Outcome;
 use ralph_model::task::Progress;
 
 use super::chart;
 use super::foreign_text::{clean_line, render_code, render_time};
+use crate::action_line::{format_action, format_figures};
 use crate::report::suggest_next_commands;
 use crate::stream::choose_plural;
 use crate::time::WallClock;
@@ -44,6 +46,19 @@ pub(super) fn render_heading(
             (render_next_commands(summary, status))
         }
         (render_figures(summary, clock))
+    }
+}
+
+/// Returns what the run is doing right now.
+pub(super) fn render_action(action: Option<&CurrentAction>, clock: &WallClock) -> Markup {
+    html! {
+        @if let Some(current) = action {
+            @let ran = (clock.now)().elapsed_since(current.since);
+            p.now {
+                "Now: " (clean_line(&format_action(current))) " "
+                span { "(" (format_figures(current, ran)) ")" }
+            }
+        }
     }
 }
 

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
+use ralph_core::reporting::current_action::CurrentAction;
 use ralph_core::reporting::report::{Report, Summary};
 use ralph_io::clock;
 use ralph_io::git::GitRepository;
@@ -108,6 +109,7 @@ pub(super) fn build_parts(
     summary: &Summary,
     project: &Path,
     activity: RunActivity,
+    action: Option<&CurrentAction>,
     diffs: &mut AttemptDiffs,
 ) -> Vec<PagePart> {
     let clock = WallClock { zone: clock::find_local_zone(), now: clock::now };
@@ -116,6 +118,7 @@ pub(super) fn build_parts(
         timeline: report.timeline(),
         project: &format_project_name(project),
         status: activity,
+        action,
         clock: &clock,
         diff: &mut |from, to| diffs.find_diff(from, to),
     })
@@ -129,7 +132,7 @@ pub(super) fn build_document(
     activity: RunActivity,
     diffs: &mut AttemptDiffs,
 ) -> String {
-    let parts = build_parts(report, summary, project, activity, diffs);
+    let parts = build_parts(report, summary, project, activity, None, diffs);
     html::render_document(&format_title(summary, project), &parts)
 }
 

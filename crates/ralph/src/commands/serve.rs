@@ -9,16 +9,18 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
+use ralph_core::reporting::current_action::CurrentAction;
 use ralph_core::reporting::report::{Report, Summary};
 use ralph_io::store::layout::{KnownProject, list_projects};
 use ralph_io::store::runs::{self, RunSummary};
 use ralph_io::store::tail::JournalTail;
-use ralph_io::store::{RunDir, RunLock};
+use ralph_io::store::{RunDir, RunLock, action_file};
 use ralph_io::{bounded_read, clock, control};
 use ralph_model::control::{ControlRequest, Pause, SubmittedRequest};
 use ralph_model::ids::RunId;
 use ralph_model::outcome::{ExitStatus, Outcome};
 use ralph_model::task::TaskStatus;
+use ralph_model::units::Millis;
 use ralph_ui::html::{Controls, RunActivity};
 use ralph_ui::serve::{FollowedRun, ListedRun, ListedRunState, PageContent, ServedRuns, Server};
 use ralph_ui::time::WallClock;
@@ -191,6 +193,8 @@ impl ProjectRuns {
             diffs: None,
             last: None,
             asked: Vec::new(),
+            action: None,
+            shown_second: 0,
         })
     }
 }
@@ -255,6 +259,10 @@ struct FollowedPage {
     last: Option<RunActivity>,
     /// The requests in the inbox of the run.
     asked: Vec<SubmittedRequest>,
+    /// What the run is doing right now, if it is active.
+    action: Option<CurrentAction>,
+    /// The second of the running time that the page shows.
+    shown_second: u64,
 }
 
 impl FollowedPage {
@@ -272,13 +280,30 @@ impl FollowedPage {
         pages::find_activity(&self.state, &self.run, &self.report)
     }
 
+    /// Returns running time and current action of a run that is active.
+    fn look_at_activity(&self, look: RunActivity) -> (Option<Millis>, Option<CurrentAction>) {
+        if look == RunActivity::Ended {
+            return (None, None);
+        }
+        let files = find_run_directory(&self.state, &self.run);
+        let ran = self.report.running_time_at(clock::now());
+        (Some(ran), action_file::read_action(files.path()))
+    }
+
     fn build_page(&mut self, summary: &Summary, look: RunActivity) -> PageContent {
         let diffs =
             self.diffs.get_or_insert_with(|| AttemptDiffs::for_run(&self.project, &self.report));
         let directory = &self.project.directory;
         PageContent {
             title: pages::format_title(summary, directory),
-            parts: pages::build_parts(&self.report, summary, directory, look, diffs),
+            parts: pages::build_parts(
+                &self.report,
+                summary,
+                directory,
+                look,
+                self.action.as_ref(),
+                diffs,
+            ),
             controls: build_controls(&self.report, &self.asked, summary, look),
         }
     }
@@ -295,11 +320,21 @@ impl FollowedRun for FollowedPage {
         } else {
             control::list_pending(find_run_directory(&self.state, &self.run).path())
         };
-        if !is_new && self.last == Some(look) && self.asked == asked {
+        let (ran, action) = self.look_at_activity(look);
+        let second = ran.map_or(0, |ran| ran.0 / 1000);
+        let is_same = self.last == Some(look)
+            && self.asked == asked
+            && self.action == action
+            && self.shown_second == second;
+        if !is_new && is_same {
             return Ok(None);
         }
         (self.last, self.asked) = (Some(look), asked);
-        let summary = self.report.summary();
+        (self.action, self.shown_second) = (action, second);
+        let summary = self.report.summary().map(|mut summary| {
+            summary.total.ran = ran.unwrap_or(summary.total.ran);
+            summary
+        });
         Ok(summary.map(|summary| self.build_page(&summary, look)))
     }
 

@@ -71,3 +71,44 @@ fn status_of_a_killed_run_does_not_count_on() {
     running.wait_for_end();
     assert_eq!(read_running_time(&sealed), read_recorded_time(&sealed));
 }
+
+#[test]
+fn status_and_page_show_the_current_action_of_the_agent() {
+    let sealed = sealed();
+    let secret = format!("ghp_{}", "a1B2".repeat(9));
+    let calls = json!([{ "do": [
+        { "usage": { "input": 1200, "output": 300, "cost": 0.25 } },
+        { "text": format!("I run the parser tests with {secret}") },
+        { "touch": "begun" },
+        { "waitFor": { "path": "continue", "seconds": 50.0 } },
+        { "claim": "DONE" }
+    ] }]);
+    sealed.write_script(
+        &calls,
+        &json!({ "guardrails": [{
+        "command": "touch gate-begun; until [ -e gate-continue ]; do sleep 0.1; done"
+    }] }),
+    );
+    let running = sealed.start_ralph(&["run", "-p", "base"]);
+    sealed.wait_for("begun");
+    wait_until("the action", || {
+        read_status(&sealed)["action"]["action"].as_str().is_some_and(|it| it.contains("parser"))
+    });
+    let action = &read_status(&sealed)["action"];
+    assert_eq!((&action["tokens"], &action["cost"]), (&json!(1500), &json!(250_000)), "{action}");
+    let shown = sealed.run_ralph(&["status"]).expect_code(0).stdout;
+    let now = shown.lines().find(|line| line.starts_with("Now        ")).expect("a line");
+    assert!(now.contains("the parser tests") && now.contains("1.5K tokens, $0.25)"), "{shown}");
+    assert!(!shown.contains(&secret), "{shown}");
+    let (_server, page) = crate::serve::load_first_page(&sealed);
+    assert!(page.contains("Now: ") && page.contains("the parser tests"), "{page}");
+    sealed.write_file("continue", "");
+    sealed.wait_for("gate-begun");
+    let action = read_status(&sealed)["action"]["action"].clone();
+    assert!(action.as_str().is_some_and(|it| it.starts_with("gate touch gate-begun")), "{action}");
+    sealed.write_file("gate-continue", "");
+    running.wait_for_end().expect_code(0);
+    assert_eq!(read_status(&sealed)["action"], Value::Null);
+    let run = sealed.runs().pop().expect("a run");
+    assert!(!run.join("action.json").exists(), "it is removed at the end");
+}

@@ -90,6 +90,7 @@ fn show(event: &AgentEvent) -> String {
         }
         AgentEvent::Unparsed { line } => format!("Unparsed {line:?}"),
         AgentEvent::SoftLimitPassed => "SoftLimitPassed".to_owned(),
+        AgentEvent::StillRunning { ran } => format!("StillRunning {ran}"),
     }
 }
 
