@@ -51,6 +51,12 @@ pub enum AgentEvent {
         /// The path as the agent names it.
         path: String,
     },
+    /// The text that an edit removed from a file and added to it, cut to what is shown.
+    FileEdited {
+        path: String,
+        removed: String,
+        added: String,
+    },
     Usage {
         usage: Usage,
         /// Whether the figures add to earlier ones or replace them.

@@ -136,7 +136,7 @@ pub(crate) enum CliCommand {
     Go(control::GoArgs),
     /// Ask the active run to stop after its current step, like Ctrl-C; it can be resumed.
     #[command(after_help = STOPPING)]
-    Stop(control::HaltArgs),
+    Stop(control::StopArgs),
     /// Skip a task of the active run; work on it so far is kept on a branch.
     Skip(control::SkipArgs),
     /// Leave a note for the next agent of the active run.

@@ -9,6 +9,7 @@ use ralph_agents as agents;
 use ralph_core::ports::Ui;
 use ralph_core::run_loop::engine::EngineError;
 use ralph_io::clock;
+use ralph_io::control::StopWatcher;
 use ralph_io::environment::Variables;
 use ralph_io::git::{GitRepository, GitVcs, RestoredChanges, TakenWork};
 use ralph_io::mask::{MaskWriter, Masker};
@@ -535,6 +536,18 @@ impl RunContext {
             views.push(Box::new(log.with_incomplete_status(incomplete)));
         }
         Fanout::new(views)
+    }
+
+    /// Watches for a request to stop now while a run is active.
+    pub(crate) fn watch_for_stop(&self, run: &RunId) -> Option<StopWatcher> {
+        let (out, shown) = (self.out.clone(), self.full_screen.clone());
+        let on_stop = move || {
+            shown.show_ending();
+            out.write_line("Asked to stop now, ending what is running...");
+        };
+        let files = self.layout.run_dir(run);
+        // Without a thread the request is read after the current step.
+        StopWatcher::start(files.path(), self.watch.clone(), on_stop).ok()
     }
 
     /// Returns a non-blocking writer to the terminal.

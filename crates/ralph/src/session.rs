@@ -234,10 +234,10 @@ impl<'a> OpenedRun<'a> {
 
     /// Chooses the sandbox, and completes the recipe with what depends on it.
     fn isolate(self) -> Result<IsolatedRun<'a>, CliError> {
-        let Self { invocation, plan, context, origin, journal, recipe, mut warnings } = self;
+        let Self { invocation, plan, context, origin, journal, mut recipe, mut warnings } = self;
         let Invocation { project, loaded, options, .. } = invocation;
         let site = build_sandbox_context(&context, project, loaded, context.layout.state())?;
-        let chosen = isolation::choose_recipe_backend(&site, &recipe)?;
+        let chosen = isolation::choose_recipe_backend(&site, &mut recipe)?;
         let location = isolation::find_program_location(&chosen);
         match (location, &origin) {
             (ProgramSource::Machine, _) => check_programs_exist(project, &recipe, &origin)?,
@@ -584,6 +584,7 @@ fn connect_ports(
     let mut ui = Fanout::new(views);
     let mut store =
         RunStore::new(context.layout.clone(), journal, files, skills, prompts).with_masker(masker);
+    let _stop_watcher = context.watch_for_stop(&run);
     let inbox = Inbox::new(context.layout.run_dir(&run).path());
     let mut clock = RunClock::new(watch.clone(), before).with_inbox(inbox);
     let ports = Ports {

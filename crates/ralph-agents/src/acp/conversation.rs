@@ -266,6 +266,7 @@ fn demote_late_events(events: Vec<AgentEvent>) -> Vec<AgentEvent> {
         | AgentEvent::Reasoning { .. }
         | AgentEvent::Todo { .. }
         | AgentEvent::FileChanged { .. }
+        | AgentEvent::FileEdited { .. }
         | AgentEvent::Usage { .. }
         | AgentEvent::RateLimit { .. }
         | AgentEvent::Notice { .. }

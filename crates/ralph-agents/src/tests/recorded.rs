@@ -203,6 +203,9 @@ pub(crate) fn show_event(event: &AgentEvent) -> String {
             format!("todo {}", items.join(", "))
         }
         AgentEvent::FileChanged { path } => format!("file {path}"),
+        AgentEvent::FileEdited { path, removed, added } => {
+            format!("edit {path} {removed:?} {added:?}")
+        }
         AgentEvent::Usage { usage, scope } => format!(
             "usage {scope:?} {} in, {} out, {} read, {} written, {:?}",
             usage.input.0,

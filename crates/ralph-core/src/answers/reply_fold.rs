@@ -136,6 +136,7 @@ impl ReplyFold {
             | AgentEvent::Reasoning { .. }
             | AgentEvent::Todo { .. }
             | AgentEvent::FileChanged { .. }
+            | AgentEvent::FileEdited { .. }
             | AgentEvent::Notice { .. }
             | AgentEvent::SoftLimitPassed
             | AgentEvent::StillRunning { .. } => {}

@@ -92,6 +92,7 @@ impl ActionTracker {
             AgentEvent::Text { .. }
             | AgentEvent::Session { .. }
             | AgentEvent::Todo { .. }
+            | AgentEvent::FileEdited { .. }
             | AgentEvent::RateLimit { .. }
             | AgentEvent::Notice { .. }
             | AgentEvent::SoftLimitPassed

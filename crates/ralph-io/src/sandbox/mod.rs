@@ -47,7 +47,7 @@ mod tool_query;
 mod vm;
 
 pub use absent_names::{RemovedName, remove_appeared};
-pub use choose::{ChosenBackend, NoBackendError, choose_backend};
+pub use choose::{ChosenBackend, NoBackendError, choose_backend, choose_with_reasons};
 pub use detect::{DetectionContext, detect_backend};
 pub use hidden_commands::{LaunchError, run_hidden_command};
 pub use launcher::{BackendConfig, HandedFiles, Launcher, SandboxLauncher, find_setup_failure};

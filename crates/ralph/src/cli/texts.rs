@@ -143,8 +143,9 @@ For a paused run. To continue one that ended or crashed, use `ralph resume`. Exi
 is active, or it is not paused.";
 
 pub(super) const STOPPING: &str = "\
-The run ends with exit code 130, as after the first Ctrl-C: the current step finishes first. `ralph
-resume` continues. Exit code 1 if no run is active.";
+The run ends with exit code 130, as after the first Ctrl-C: the current step finishes first. With --now
+the agent or gate is ended, as by a second Ctrl-C. `ralph resume` continues. Exit code 1 if no run is
+active.";
 
 pub(super) const NOTING: &str = "\
 The note becomes a section of the next prompt of a working agent, and only of that one. At most 4000

@@ -184,7 +184,7 @@ impl ProjectSandbox {
         let agent = recipe::choose_agent(&loaded, Role::Implement);
         let kind = agent.map_or(AgentKind::Text, |agent| agents::detect_program_kind(&agent));
         let kinds = [kind];
-        let chosen = isolation::choose_backend_for(&site, &policy, &kinds)?;
+        let (chosen, _) = isolation::choose_backend_for(&site, &policy, &kinds)?;
         let isolation =
             RunIsolation::for_policy(&site, policy.clone(), &kinds, Vec::new(), chosen)?;
         let (env, project) = (project.env.clone(), project.directory.clone());

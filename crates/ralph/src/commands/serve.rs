@@ -369,7 +369,10 @@ fn build_controls(
         match request {
             ControlRequest::Pause => is_paused = true,
             ControlRequest::Resume => is_paused = false,
-            ControlRequest::Stop | ControlRequest::Skip { .. } | ControlRequest::Note { .. } => {}
+            ControlRequest::Stop
+            | ControlRequest::StopNow
+            | ControlRequest::Skip { .. }
+            | ControlRequest::Note { .. } => {}
         }
         will.push(request.describe());
     }

@@ -6,7 +6,7 @@ use ralph_testkit::sealed::{Running, Sealed, wait_until};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::sealed;
+use crate::{repository, sealed};
 
 /// Starts a run whose agent is in its first call until the file `continue` exists.
 fn start_waiting_run(sealed: &Sealed) -> Running {
@@ -75,7 +75,7 @@ fn status_of_a_killed_run_does_not_count_on() {
 #[test]
 fn status_and_page_show_the_current_action_of_the_agent() {
     let sealed = sealed();
-    let secret = format!("ghp_{}", "a1B2".repeat(9));
+    let secret = "ghp_aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5";
     let calls = json!([{ "do": [
         { "usage": { "input": 1200, "output": 300, "cost": 0.25 } },
         { "text": format!("I run the parser tests with {secret}") },
@@ -99,7 +99,7 @@ fn status_and_page_show_the_current_action_of_the_agent() {
     let shown = sealed.run_ralph(&["status"]).expect_code(0).stdout;
     let now = shown.lines().find(|line| line.starts_with("Now        ")).expect("a line");
     assert!(now.contains("the parser tests") && now.contains("1.5K tokens, $0.25)"), "{shown}");
-    assert!(!shown.contains(&secret), "{shown}");
+    assert!(!shown.contains(secret), "{shown}");
     let (_server, page) = crate::serve::load_first_page(&sealed);
     assert!(page.contains("Now: ") && page.contains("the parser tests"), "{page}");
     sealed.write_file("continue", "");
@@ -111,4 +111,37 @@ fn status_and_page_show_the_current_action_of_the_agent() {
     assert_eq!(read_status(&sealed)["action"], Value::Null);
     let run = sealed.runs().pop().expect("a run");
     assert!(!run.join("action.json").exists(), "it is removed at the end");
+}
+
+#[test]
+fn the_header_names_the_sandbox_and_what_does_not_work_here() {
+    let sealed = sealed();
+    sealed.write_script(&crate::done(), &json!({}));
+    let none = "\n  sandbox none: agent and gates can do whatever you can\n";
+    crate::run(&sealed, &[]).expect_code(0).expect_stderr(none);
+    let sealed = repository().with_sandbox();
+    sealed.write_script(&crate::done(), &json!({}));
+    let end = crate::run(&sealed, &[]).expect_code(0);
+    let used = read_status(&sealed)["sandbox"].as_str().expect("a backend").to_owned();
+    let line = end.stderr.lines().find_map(|it| it.strip_prefix("  sandbox ")).expect("a line");
+    assert!(line.starts_with(&used) && line.contains("(not usable here: sbx: "), "{line}");
+}
+
+#[test]
+fn stop_now_ends_the_agent_and_the_run_can_be_resumed() {
+    for sealed in [sealed(), repository().with_sandbox()] {
+        let running = start_waiting_run(&sealed);
+        sealed
+            .run_ralph(&["stop"])
+            .expect_code(0)
+            .expect_stderr("`ralph stop --now` ends the step");
+        let told = "to end what is running and stop; `ralph resume` resumes it.";
+        sealed.run_ralph(&["stop", "--now"]).expect_code(0).expect_stderr(told);
+        running.wait_for_end().expect_code(130).expect_stderr("Asked to stop now, ending what is");
+        assert_eq!(sealed.survivors(), [""; 0]);
+        assert_eq!(sealed.find_events("wished").len(), 2);
+        sealed.run_ralph(&["stop", "--now"]).expect_code(1).expect_stderr("No run is active");
+        fs::write(sealed.project_dir().join("continue"), "").expect("written");
+        sealed.run_ralph(&["resume"]).expect_code(0);
+    }
 }

@@ -143,6 +143,6 @@ fn the_last_line_shows_what_the_agent_does_and_is_erased() {
     let _ = master.read_to_end(&mut seen);
     assert!(child.wait().expect("it ends").success());
     let lines = render_screen(&String::from_utf8_lossy(&seen));
-    assert!(!lines.iter().any(|line| line.contains("$0.25 ")), "it is erased: {lines:?}");
+    assert!(!lines.iter().any(|line| line.contains(", $0.25 They")), "it is erased: {lines:?}");
     assert!(lines.iter().any(|line| line.contains("Complete")), "{lines:?}");
 }
