@@ -74,6 +74,11 @@ impl<W: Write> LineWriter<W> {
         self.out.first_error()
     }
 
+    /// Returns the inner writer, to take what was written.
+    pub(crate) fn inner_mut(&mut self) -> &mut W {
+        self.out.inner_mut()
+    }
+
     /// Returns the inner writer.
     #[cfg(test)]
     pub(crate) fn written(&self) -> &W {

@@ -43,6 +43,11 @@ impl<W: Write> IgnoreErrors<W> {
     }
 
     /// Returns the inner writer.
+    pub(crate) fn inner_mut(&mut self) -> &mut W {
+        &mut self.inner
+    }
+
+    /// Returns the inner writer.
     #[cfg(test)]
     pub(crate) fn inner(&self) -> &W {
         &self.inner

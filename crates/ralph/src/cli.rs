@@ -11,6 +11,7 @@ pub(crate) mod memory;
 pub(crate) mod notify;
 pub(crate) mod sandbox;
 mod serve;
+pub(crate) mod stats;
 mod tasks;
 mod texts;
 mod trust;
@@ -149,6 +150,8 @@ pub(crate) enum CliCommand {
     Log(LogArgs),
     /// Show the report of a run: what was done, what failed and why, what it took.
     Report(ReportArgs),
+    /// Show figures over all runs: what landed, attempts, rejections, cost and time.
+    Stats(stats::StatsArgs),
     /// Show runs live in a browser on this machine, with buttons to pause, stop and steer them.
     #[command(after_help = SERVING)]
     Serve(ServeArgs),

@@ -17,7 +17,7 @@ use ralph_io::process::Watch;
 use ralph_io::sandbox::Launcher;
 use ralph_io::store::draft::RunDraft;
 use ralph_io::store::layout::PROJECT_DIRECTORY;
-use ralph_io::store::{LockError, ProjectLayout, RunLock, files, runs};
+use ralph_io::store::{LockError, ProjectLayout, RunDir, RunLock, files, runs};
 use ralph_model::ids::{RunId, TaskId};
 use ralph_model::outcome::{ExitStatus, Outcome};
 use ralph_model::recipe::{CommitOwner, Recipe};
@@ -539,13 +539,12 @@ impl RunContext {
     }
 
     /// Watches for a request to stop now while a run is active.
-    pub(crate) fn watch_for_stop(&self, run: &RunId) -> Option<StopWatcher> {
+    pub(crate) fn watch_for_stop(&self, files: &RunDir) -> Option<StopWatcher> {
         let (out, shown) = (self.out.clone(), self.full_screen.clone());
         let on_stop = move || {
             shown.show_ending();
             out.write_line("Asked to stop now, ending what is running...");
         };
-        let files = self.layout.run_dir(run);
         // Without a thread the request is read after the current step.
         StopWatcher::start(files.path(), self.watch.clone(), on_stop).ok()
     }

@@ -23,7 +23,6 @@ use ralph_io::process::{self, RUN_ID_VARIABLE, Warden};
 use ralph_io::run_clock::RunClock;
 use ralph_io::sandbox::{self, ProgramSource};
 use ralph_io::sleep_inhibitor::SleepInhibitor;
-use ralph_io::store::action_file::ActionFile;
 use ralph_io::store::active::{self, ACTIVE_VARIABLE, WINDOW_VARIABLE};
 use ralph_io::store::draft::RunDraft;
 use ralph_io::store::{Journal, ProjectLayout, RunStore, journal, run_id};
@@ -42,6 +41,7 @@ use crate::cli_error::{CliError, to_engine_error};
 use crate::isolation::{self, RunIsolation, SandboxContext};
 use crate::project::{Project, find_own_executable};
 use crate::run_context::{DirtyPlan, FormerAttempt, RunContext};
+use crate::run_stats::keep_run_stats;
 use crate::settings::LoadedSettings;
 use crate::subscribers::{RunSubscribers, SubscriberSettings};
 use crate::{crash_recovery, guard_self_test, memory_setup, plugin, secrets};
@@ -323,21 +323,23 @@ impl IsolatedRun<'_> {
         let Self { context, origin, setup, warnings, .. } = self;
         let (run, recipe, version) = (setup.run.clone(), setup.recipe.clone(), VERSION.to_owned());
         let project = context.layout.project().to_owned();
-        let journal = context.layout.run_dir(&run).journal_path();
+        let files = context.layout.run_dir(&run);
         let before = origin.ran();
-        drive_run(&context, setup, before, |ports, subscribers| {
+        let ended = drive_run(&context, setup, before, |ports, subscribers| {
             let engine = match origin {
                 RunOrigin::New => {
                     Engine::start_run(ports, RunStart { run, project, recipe, version })?
                 }
                 RunOrigin::Resumed(state) => {
-                    subscribers.replay_past_events(&journal);
+                    subscribers.replay_past_events(&files.journal_path());
                     let changed = (recipe != state.recipe).then_some(recipe);
                     Engine::resume_run(ports, *state, version, changed)?
                 }
             };
             run_to_completion(engine, warnings, subscribers)
-        })
+        });
+        keep_run_stats(&files);
+        ended
     }
 }
 
@@ -580,11 +582,9 @@ fn connect_ports(
     let mut views: Vec<Box<dyn Ui>> =
         vec![Box::new(context.build_views(&run, incomplete, &masker))];
     views.extend(subscribers.views());
-    views.push(Box::new(ActionFile::new(&files, masker.clone())));
     let mut ui = Fanout::new(views);
     let mut store =
         RunStore::new(context.layout.clone(), journal, files, skills, prompts).with_masker(masker);
-    let _stop_watcher = context.watch_for_stop(&run);
     let inbox = Inbox::new(context.layout.run_dir(&run).path());
     let mut clock = RunClock::new(watch.clone(), before).with_inbox(inbox);
     let ports = Ports {

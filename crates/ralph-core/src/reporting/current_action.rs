@@ -103,6 +103,7 @@ impl ActionTracker {
     }
 
     fn begin_action(&mut self, action: String, since: Timestamp) {
+        (self.tools, self.line) = (Vec::new(), String::new());
         let (tools, tokens, cost) = (0, Tokens::default(), None);
         self.current = Some(CurrentAction { action, since, tools, tokens, cost });
         self.update_usage();

@@ -21,6 +21,7 @@ pub mod proposals;
 pub mod raw;
 pub mod run_id;
 pub mod runs;
+pub mod stats_file;
 pub mod tail;
 mod tasks;
 

@@ -7,7 +7,7 @@ use ralph_model::outcome::Outcome;
 use ralph_model::task::Progress;
 
 use super::chart;
-use super::foreign_text::{clean_line, render_code, render_time};
+use super::foreign_text::{clean_block, clean_line, render_code, render_time};
 use crate::action_line::{format_action, format_figures};
 use crate::report::suggest_next_commands;
 use crate::stream::choose_plural;
@@ -18,6 +18,9 @@ const FIRST_COMMANDS: usize = 3;
 
 /// Further commands are not shown.
 const MOST_COMMANDS: usize = 12;
+
+/// More than the tail of a stream has.
+const MOST_STREAM_CHARS: usize = 20_000;
 
 /// Whether a run is active.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,6 +60,18 @@ pub(super) fn render_action(action: Option<&CurrentAction>, clock: &WallClock) -
             p.now {
                 "Now: " (clean_line(&format_action(current))) " "
                 span { "(" (format_figures(current, ran)) ")" }
+            }
+        }
+    }
+}
+
+/// Returns the last lines of the agent's stream. Scripts keep its end in view.
+pub(super) fn render_stream(stream: &str) -> Markup {
+    html! {
+        @if !stream.is_empty() {
+            details #agent-stream open[true] {
+                summary { "What the agent prints" }
+                div.tail { pre tabindex="0" { (clean_block(stream, MOST_STREAM_CHARS)) } }
             }
         }
     }

@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use ralph_core::reporting::current_action::CurrentAction;
 use ralph_core::reporting::report::{Report, Summary};
 use ralph_io::clock;
 use ralph_io::git::GitRepository;
@@ -17,7 +16,7 @@ use ralph_io::store::{RunLock, active};
 use ralph_model::control::Pause;
 use ralph_model::ids::RunId;
 use ralph_model::worktree::TreeId;
-use ralph_ui::html::{self, PageInput, PagePart, RunActivity};
+use ralph_ui::html::{self, LiveFacts, PageInput, PagePart, RunActivity};
 use ralph_ui::time::WallClock;
 use serde::de::IgnoredAny;
 
@@ -109,7 +108,7 @@ pub(super) fn build_parts(
     summary: &Summary,
     project: &Path,
     activity: RunActivity,
-    action: Option<&CurrentAction>,
+    live: LiveFacts<'_>,
     diffs: &mut AttemptDiffs,
 ) -> Vec<PagePart> {
     let clock = WallClock { zone: clock::find_local_zone(), now: clock::now };
@@ -118,7 +117,7 @@ pub(super) fn build_parts(
         timeline: report.timeline(),
         project: &format_project_name(project),
         status: activity,
-        action,
+        live,
         clock: &clock,
         diff: &mut |from, to| diffs.find_diff(from, to),
     })
@@ -132,7 +131,7 @@ pub(super) fn build_document(
     activity: RunActivity,
     diffs: &mut AttemptDiffs,
 ) -> String {
-    let parts = build_parts(report, summary, project, activity, None, diffs);
+    let parts = build_parts(report, summary, project, activity, LiveFacts::default(), diffs);
     html::render_document(&format_title(summary, project), &parts)
 }
 

@@ -17,12 +17,15 @@ use ralph_io::store::tail::JournalTail;
 use ralph_io::store::{RunDir, RunLock, action_file};
 use ralph_io::{bounded_read, clock, control};
 use ralph_model::control::{ControlRequest, Pause, SubmittedRequest};
+use ralph_model::event::Event;
 use ralph_model::ids::RunId;
 use ralph_model::outcome::{ExitStatus, Outcome};
 use ralph_model::task::TaskStatus;
 use ralph_model::units::Millis;
-use ralph_ui::html::{Controls, RunActivity};
+use ralph_ui::html::{Controls, LiveFacts, RunActivity};
 use ralph_ui::serve::{FollowedRun, ListedRun, ListedRunState, PageContent, ServedRuns, Server};
+use ralph_ui::stream_tail::StreamTail;
+use ralph_ui::style::{StreamEnvironment, Style, StylePreferences};
 use ralph_ui::time::WallClock;
 use serde_json::json;
 
@@ -31,6 +34,7 @@ use crate::browser;
 use crate::cli::{CommonArgs, ServeArgs};
 use crate::cli_error::CliError;
 use crate::project::Project;
+use crate::recording::RecordedCall;
 use crate::screen;
 
 /// Most runs in the list; `ralph report` finds all runs.
@@ -38,6 +42,10 @@ const MAX_LISTED_RUNS: usize = 200;
 
 /// Most tasks in the menu.
 const MAX_TASKS: usize = 500;
+
+/// Reads of a stream for one refresh of the page, each of 64 KB: a page that opens late catches up
+/// over several.
+const MAX_STREAM_READS: usize = 64;
 
 /// Random bytes in a token, too many to guess.
 const TOKEN_BYTES: usize = 24;
@@ -195,8 +203,16 @@ impl ProjectRuns {
             asked: Vec::new(),
             action: None,
             shown_second: 0,
+            call: None,
+            stream: new_stream_tail(),
         })
     }
+}
+
+fn new_stream_tail() -> StreamTail {
+    let preferences = StylePreferences::default();
+    let style = Style::choose_style(&preferences, &StreamEnvironment::default());
+    StreamTail::new(&style, WallClock { zone: clock::find_local_zone(), now: clock::now })
 }
 
 fn find_run_directory(state: &Path, run: &RunId) -> RunDir {
@@ -263,6 +279,9 @@ struct FollowedPage {
     action: Option<CurrentAction>,
     /// The second of the running time that the page shows.
     shown_second: u64,
+    /// The stream of the last agent call, and its last lines.
+    call: Option<RecordedCall>,
+    stream: StreamTail,
 }
 
 impl FollowedPage {
@@ -271,6 +290,12 @@ impl FollowedPage {
         let mut is_new = false;
         while let Some((recorded, _)) = self.tail.next_event().map_err(|error| error.to_string())? {
             self.report.apply_event(&recorded).map_err(|error| error.to_string())?;
+            if let (Event::Asked { .. }, Some(state)) = (&recorded.event, self.report.state()) {
+                let files = find_run_directory(&self.state, &self.run);
+                let directory = &self.project.directory;
+                self.call = RecordedCall::open(&files, directory, state, &recorded.event);
+                self.stream = new_stream_tail();
+            }
             is_new = true;
         }
         Ok(is_new)
@@ -278,6 +303,21 @@ impl FollowedPage {
 
     fn activity(&self) -> RunActivity {
         pages::find_activity(&self.state, &self.run, &self.report)
+    }
+
+    /// Reads what the agent has printed since. Returns whether there was anything.
+    fn read_new_output(&mut self) -> bool {
+        let mut is_new = false;
+        for _ in 0..MAX_STREAM_READS {
+            let events =
+                self.call.as_mut().map(RecordedCall::next_events).unwrap_or_default().events;
+            if events.is_empty() {
+                break;
+            }
+            events.iter().for_each(|event| self.stream.push_event(event));
+            is_new = true;
+        }
+        is_new
     }
 
     /// Returns running time and current action of a run that is active.
@@ -294,6 +334,7 @@ impl FollowedPage {
         let diffs =
             self.diffs.get_or_insert_with(|| AttemptDiffs::for_run(&self.project, &self.report));
         let directory = &self.project.directory;
+        let stream = if look == RunActivity::Ended { "" } else { self.stream.text() };
         PageContent {
             title: pages::format_title(summary, directory),
             parts: pages::build_parts(
@@ -301,7 +342,7 @@ impl FollowedPage {
                 summary,
                 directory,
                 look,
-                self.action.as_ref(),
+                LiveFacts { action: self.action.as_ref(), stream },
                 diffs,
             ),
             controls: build_controls(&self.report, &self.asked, summary, look),
@@ -320,13 +361,14 @@ impl FollowedRun for FollowedPage {
         } else {
             control::list_pending(find_run_directory(&self.state, &self.run).path())
         };
+        let has_output = look != RunActivity::Ended && self.read_new_output();
         let (ran, action) = self.look_at_activity(look);
         let second = ran.map_or(0, |ran| ran.0 / 1000);
         let is_same = self.last == Some(look)
             && self.asked == asked
             && self.action == action
             && self.shown_second == second;
-        if !is_new && is_same {
+        if !is_new && !has_output && is_same {
             return Ok(None);
         }
         (self.last, self.asked) = (Some(look), asked);

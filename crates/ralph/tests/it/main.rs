@@ -51,6 +51,7 @@ mod session_log;
 mod signals;
 mod signs_of_life;
 mod specs;
+mod stats;
 mod status;
 mod streams;
 mod surroundings;

@@ -102,6 +102,7 @@ fn status_and_page_show_the_current_action_of_the_agent() {
     assert!(!shown.contains(secret), "{shown}");
     let (_server, page) = crate::serve::load_first_page(&sealed);
     assert!(page.contains("Now: ") && page.contains("the parser tests"), "{page}");
+    assert!(page.contains("What the agent prints") && !page.contains(secret), "{page}");
     sealed.write_file("continue", "");
     sealed.wait_for("gate-begun");
     let action = read_status(&sealed)["action"]["action"].clone();
