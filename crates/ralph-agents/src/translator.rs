@@ -207,7 +207,7 @@ impl Translator {
     }
 
     /// Reads a line of stdout, and returns what is shown to people.
-    pub fn display_line(&mut self, line: &str) -> Vec<AgentEvent> {
+    pub fn parse_for_display(&mut self, line: &str) -> Vec<AgentEvent> {
         let result = self.push_line(line);
         match result.display {
             LineDisplay::Events => result.parsed.events,

@@ -74,9 +74,12 @@ impl<W: Write> LineWriter<W> {
         self.out.first_error()
     }
 
-    /// Returns the inner writer, to take what was written.
-    pub(crate) fn inner_mut(&mut self) -> &mut W {
-        self.out.inner_mut()
+    /// Returns what was written so far, which an empty writer replaces.
+    pub(crate) fn take_written(&mut self) -> W
+    where
+        W: Default,
+    {
+        self.out.take_inner()
     }
 
     /// Returns the inner writer.

@@ -2,8 +2,6 @@
 //!
 //! Not here: reading the stream.
 
-use std::mem;
-
 use ralph_model::agent_output::AgentEvent;
 
 use crate::line_writer::LineWriter;
@@ -36,7 +34,7 @@ impl StreamTail {
     /// Prints an event.
     pub fn push_event(&mut self, event: &AgentEvent) {
         self.printer.print_event(&mut self.writer, event);
-        let printed = mem::take(self.writer.inner_mut());
+        let printed = self.writer.take_written();
         self.text.push_str(&String::from_utf8_lossy(&printed));
         let lines = self.text.rmatch_indices('\n').nth(MOST_LINES).map_or(0, |(at, _)| at + 1);
         let chars = self.text.char_indices().rev().nth(MOST_CHARS).map_or(0, |(at, _)| at);

@@ -42,9 +42,12 @@ impl<W: Write> IgnoreErrors<W> {
         self.first_error.get_or_insert(error);
     }
 
-    /// Returns the inner writer.
-    pub(crate) fn inner_mut(&mut self) -> &mut W {
-        &mut self.inner
+    /// Returns the inner writer, which an empty one replaces.
+    pub(crate) fn take_inner(&mut self) -> W
+    where
+        W: Default,
+    {
+        std::mem::take(&mut self.inner)
     }
 
     /// Returns the inner writer.

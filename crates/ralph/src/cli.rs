@@ -126,14 +126,14 @@ pub(crate) enum CliCommand {
     /// Do the work: by the implementation plan, or by the task list, one task at a time.
     #[command(after_help = BUILDING)]
     Build(BuildArgs),
-    /// Resume an interrupted or crashed run exactly where its journal ends.
+    /// Resume a paused, interrupted or crashed run exactly where its journal ends.
     #[command(after_help = RESUMING)]
     Resume(ResumeArgs),
     /// Ask the active run to pause after its current step; you may edit files then.
     #[command(after_help = PAUSING)]
     Pause(control::HaltArgs),
     /// Let a paused run continue.
-    #[command(after_help = CONTINUING)]
+    #[command(after_help = CONTINUING, hide = true)]
     Go(control::GoArgs),
     /// Ask the active run to stop after its current step, like Ctrl-C; it can be resumed.
     #[command(after_help = STOPPING)]

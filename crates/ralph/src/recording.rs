@@ -184,7 +184,7 @@ impl RecordedCall {
         }
         while let (false, true, Some(tail)) = (self.is_over, events.is_empty(), &mut self.tail) {
             let mut push_line = |line: OutputLine<'_>| match line {
-                OutputLine::Whole(line) => events.extend(self.translator.display_line(&line)),
+                OutputLine::Whole(line) => events.extend(self.translator.parse_for_display(&line)),
                 OutputLine::TooLong { .. } => {}
             };
             match tail.read(&mut self.piece) {

@@ -146,14 +146,14 @@ impl StatsFold {
                 let failed = u32::from(result.status == GateStatus::Failed);
                 let gate = self.gates.entry(result.gate.clone()).or_default();
                 (gate.runs, gate.failed) = (gate.runs + 1, gate.failed + failed);
-                if let (1, Some(figures)) = (failed, self.worker_figures()) {
+                if let (1, Some(figures)) = (failed, self.find_worker_figures()) {
                     *figures.gate_failures.entry(result.gate.clone()).or_default() += 1;
                 }
             }
             Event::Judged { judgement } => {
                 if let Verdict::Reviewed { verdict: ReviewVerdict::ChangesRequested, .. } =
                     &judgement.verdict
-                    && let Some(figures) = self.worker_figures()
+                    && let Some(figures) = self.find_worker_figures()
                 {
                     figures.rejections += 1;
                 }
@@ -164,13 +164,13 @@ impl StatsFold {
         }
     }
 
-    fn worker_figures(&mut self) -> Option<&mut StatsFigures> {
+    fn find_worker_figures(&mut self) -> Option<&mut StatsFigures> {
         self.rows.get_mut(self.worker.as_ref()?)
     }
 
     fn end_iteration(&mut self, recorded: &Recorded, state: &RunState) {
         let passed = Millis(recorded.ran.0.saturating_sub(self.began.0));
-        if let Some(figures) = self.worker_figures() {
+        if let Some(figures) = self.find_worker_figures() {
             figures.attempts += 1;
             figures.ran = figures.ran.saturating_add(passed);
         }

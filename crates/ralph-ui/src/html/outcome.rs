@@ -152,7 +152,7 @@ fn render_next_commands(summary: &Summary, status: RunActivity) -> Markup {
             }
         },
         RunActivity::Paused => html! {
-            p.next { "The run waits for you: " code { "ralph go" } " resumes it." }
+            p.next { "The run waits for you: " code { "ralph resume" } " resumes it." }
         },
         RunActivity::Ended => {
             let mut commands = suggest_next_commands(summary);

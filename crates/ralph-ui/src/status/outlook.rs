@@ -49,7 +49,7 @@ impl RunOutlook<'_> {
         if let Pause::Since { at } = self.state.control.pause {
             let (since, long) =
                 (self.clock.format_minutes(at, now), format_countdown(now.elapsed_since(at)));
-            return Some(format!("paused since {since} ({long}); `ralph go` resumes"));
+            return Some(format!("paused since {since} ({long}); `ralph resume` resumes"));
         }
         let (until, left) = self.wait_end()?;
         let at = self.clock.format_minutes(until, now);

@@ -131,12 +131,12 @@ ralph help lists every command, and explains topics.
 ";
 
 pub(super) const RESUMING: &str = "\
-For a run that is not active any more. A run that is only paused continues with `ralph go`; this
-command then does the same.";
+For a run that is not active any more, and for one that is only paused, which then continues in its own
+terminal.";
 
 pub(super) const PAUSING: &str = "\
-An answer of an agent is checked and landed first. `ralph go` continues, `ralph stop` stops. Pauses
-do not count as running time. Exit code 1 if no run is active.";
+An answer of an agent is checked and landed first. `ralph resume` continues, `ralph stop` stops.
+Pauses do not count as running time. Exit code 1 if no run is active.";
 
 pub(super) const CONTINUING: &str = "\
 For a paused run. To continue one that ended or crashed, use `ralph resume`. Exit code 1 if no run

@@ -288,7 +288,9 @@ impl ActiveRun {
         }
         let line = match (result, request) {
             (RequestState::Asked, ControlRequest::Pause) => {
-                format!("Asked run {run} to pause after the current step; `ralph go` resumes it.")
+                format!(
+                    "Asked run {run} to pause after the current step; `ralph resume` resumes it."
+                )
             }
             (RequestState::Asked, ControlRequest::Resume) => format!("Run {run} resumes."),
             (RequestState::Asked, ControlRequest::Stop) => {
@@ -309,7 +311,7 @@ impl ActiveRun {
                 format!("Run {run} was asked to {} before.", request.describe())
             }
             (RequestState::Done, ControlRequest::Pause) => {
-                format!("Run {run} is paused; `ralph go` resumes it.")
+                format!("Run {run} is paused; `ralph resume` resumes it.")
             }
             (RequestState::Done, _) => format!("Run {run} has ended; `ralph resume` resumes it."),
             (RequestState::Ended, _) => format!("Run {run} ended before that."),

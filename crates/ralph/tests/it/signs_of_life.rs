@@ -136,8 +136,8 @@ fn stop_now_ends_the_agent_and_the_run_can_be_resumed() {
             .run_ralph(&["stop"])
             .expect_code(0)
             .expect_stderr("`ralph stop --now` ends the step");
-        let told = "to end what is running and stop; `ralph resume` resumes it.";
-        sealed.run_ralph(&["stop", "--now"]).expect_code(0).expect_stderr(told);
+        let answer = "to end what is running and stop; `ralph resume` resumes it.";
+        sealed.run_ralph(&["stop", "--now"]).expect_code(0).expect_stderr(answer);
         running.wait_for_end().expect_code(130).expect_stderr("Asked to stop now, ending what is");
         assert_eq!(sealed.survivors(), [""; 0]);
         assert_eq!(sealed.find_events("wished").len(), 2);
