@@ -29,32 +29,34 @@ pub(super) struct ListToolFilter {
 impl ListToolFilter {
     /// Returns what is shown for the events of a line, if that differs.
     pub(super) fn filter_events(&mut self, events: &[AgentEvent]) -> Option<Vec<AgentEvent>> {
-        let has_call = |event: &AgentEvent| match event {
-            AgentEvent::ToolStarted { name, .. } => is_list_tool(name),
-            AgentEvent::ToolEnded { id, .. } => self.held.iter().any(|(held, _)| held == id),
-            _ => false,
+        let is_held = |id: &str| self.held.iter().any(|(held, _)| held == id);
+        let is_list_call = |event: &AgentEvent| {
+            matches!(event, AgentEvent::ToolStarted { name, .. } if is_list_tool(name))
+                || matches!(event, AgentEvent::ToolEnded { id, .. } if is_held(id))
         };
-        if !events.iter().any(has_call) {
+        if !events.iter().any(is_list_call) {
             return None;
         }
         let has_list = events.iter().any(|event| matches!(event, AgentEvent::Todo { .. }));
         let mut shown = Vec::new();
         for event in events {
-            match event {
-                AgentEvent::ToolStarted { id, name, .. } if is_list_tool(name) => {
-                    self.held.truncate(MOST_HELD);
-                    self.held.push((id.clone(), event.clone()));
-                }
-                AgentEvent::ToolEnded { id, outcome, .. } => {
-                    let at = self.held.iter().position(|(held, _)| held == id);
-                    match at.map(|at| self.held.remove(at)) {
-                        Some(_) if has_list && *outcome == ToolOutcome::Ok => {}
-                        Some((_, started)) => shown.extend([started, event.clone()]),
-                        None => shown.push(event.clone()),
-                    }
-                }
-                _ => shown.push(event.clone()),
+            if let AgentEvent::ToolStarted { id, name, .. } = event
+                && is_list_tool(name)
+            {
+                self.held.truncate(MOST_HELD);
+                self.held.push((id.clone(), event.clone()));
+                continue;
             }
+            if let AgentEvent::ToolEnded { id, outcome, .. } = event
+                && let Some(at) = self.held.iter().position(|(held, _)| held == id)
+            {
+                let (_, started) = self.held.remove(at);
+                if has_list && *outcome == ToolOutcome::Ok {
+                    continue;
+                }
+                shown.push(started);
+            }
+            shown.push(event.clone());
         }
         Some(shown)
     }

@@ -555,7 +555,8 @@ fn choose_indent(speaker: Speaker) -> usize {
 fn list_changed_lines<'a>(removed: &'a str, added: &'a str) -> Vec<(char, &'a str)> {
     let (mut old, mut new): (Vec<_>, Vec<_>) = (removed.lines().collect(), added.lines().collect());
     while !old.is_empty() && old.last() == new.last() {
-        (old.pop(), new.pop());
+        old.pop();
+        new.pop();
     }
     let same = old.iter().zip(&new).take_while(|(old, new)| old == new).count();
     let signed = |sign: char, lines: Vec<&'a str>| {

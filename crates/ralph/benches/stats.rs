@@ -62,7 +62,7 @@ fn write_run(state: &Path, number: u32) {
     };
     let counted: BTreeMap<_, _> =
         gates.into_iter().map(|gate| (gate, GateRuns { runs: 12, failed: 2 })).collect();
-    let stats = RunStats {
+    let counted_run = RunStats {
         version: STATS_VERSION,
         run: RunId(number.to_string()),
         started: Timestamp(i64::from(number)),
@@ -72,5 +72,5 @@ fn write_run(state: &Path, number: u32) {
         waits: 1,
         waited: Millis(60_000),
     };
-    stats_file::keep_stats(&files, &stats);
+    stats_file::keep_stats(&files, &counted_run);
 }

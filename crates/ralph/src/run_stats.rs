@@ -33,9 +33,9 @@ fn read_or_count(files: &RunDir) -> Option<RunStats> {
         Ok(())
     });
     let state = state.ok().flatten()?;
-    let stats = fold.to_stats(&state);
+    let counted = fold.to_stats(&state);
     if state.outcome.is_some() {
-        stats_file::keep_stats(files, &stats);
+        stats_file::keep_stats(files, &counted);
     }
-    Some(stats)
+    Some(counted)
 }

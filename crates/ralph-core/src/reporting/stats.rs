@@ -160,7 +160,26 @@ impl StatsFold {
             }
             Event::Waiting { reason: WaitReason::UsageLimit, .. } => self.waits += 1,
             Event::IterationEnded { .. } => self.end_iteration(recorded, state),
-            _ => {}
+            Event::RunStarted { .. }
+            | Event::RunResumed { .. }
+            | Event::TasksRead { .. }
+            | Event::TasksWritten
+            | Event::BaselineStarted { .. }
+            | Event::BaselineChecked { .. }
+            | Event::Checkpointed { .. }
+            | Event::Waiting { .. }
+            | Event::Observed { .. }
+            | Event::PlanSeen { .. }
+            | Event::AgentListRead { .. }
+            | Event::Refused { .. }
+            | Event::GateChecked { .. }
+            | Event::Rechecked { .. }
+            | Event::Landed { .. }
+            | Event::ControlRequested { .. }
+            | Event::Paused
+            | Event::TaskSkipped { .. }
+            | Event::Warned { .. }
+            | Event::RunEnded { .. } => {}
         }
     }
 

@@ -32,14 +32,13 @@ pub fn find_refusal(state: &RunState, request: &ControlRequest) -> Option<String
             None => return None,
             Some(_) => "that was requested before",
         },
-        // It adds to a stop request from before.
-        ControlRequest::StopNow => return None,
         ControlRequest::Note { text } if text.trim().is_empty() => "it is empty",
         ControlRequest::Note { text } if text.chars().count() > MAX_NOTE_CHARS => "it is too long",
         ControlRequest::Note { .. } if control.notes.len() >= MAX_WAITING_NOTES => {
             "too many notes wait already"
         }
-        ControlRequest::Note { .. } => return None,
+        // A request to stop now adds to a stop request from before.
+        ControlRequest::StopNow | ControlRequest::Note { .. } => return None,
         ControlRequest::Skip { task } => return find_skip_refusal(state, task),
     };
     Some(reason.to_owned())

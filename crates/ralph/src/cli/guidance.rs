@@ -173,7 +173,8 @@ mod tests {
         let mut known: Vec<&str> = shown.map(Command::get_name).collect();
         let mut grouped: Vec<&str> =
             GROUPS.iter().flat_map(|(_, names)| names.iter().copied()).collect();
-        (known.sort_unstable(), grouped.sort_unstable());
+        known.sort_unstable();
+        grouped.sort_unstable();
         assert_eq!(grouped, known);
     }
 }

@@ -314,7 +314,9 @@ impl FollowedPage {
             if events.is_empty() {
                 break;
             }
-            events.iter().for_each(|event| self.stream.push_event(event));
+            for event in &events {
+                self.stream.push_event(event);
+            }
             is_new = true;
         }
         is_new
