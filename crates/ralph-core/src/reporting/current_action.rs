@@ -53,8 +53,12 @@ impl ActionTracker {
         self.current.as_ref()
     }
 
-    /// Applies an event of the journal: one begins an agent call, all others end what went on.
+    /// Applies an event of the journal: one begins an agent call, and all others but warnings, which
+    /// may come during a call, end what went on.
     pub fn apply_event(&mut self, recorded: &Recorded, state: &RunState) {
+        if let Event::Warned { .. } = &recorded.event {
+            return;
+        }
         *self = Self::default();
         if let Event::Asked { agent, .. } = &recorded.event {
             self.before = state.totals.usage;

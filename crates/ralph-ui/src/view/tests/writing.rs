@@ -129,3 +129,18 @@ fn a_line_that_the_agent_is_writing_is_not_broken() {
     assert!(kept.text().contains("one two\n"), "{:?}", kept.text());
     assert!(kept.text().contains("0:03"), "{:?}", kept.text());
 }
+
+#[test]
+fn a_warning_during_a_call_keeps_the_live_line() {
+    let kept = Kept::default();
+    let options = options(&StylePreferences::default(), &terminal(), Verbosity::Normal);
+    let mut view = TerminalView::new(kept.clone(), options);
+    view.tracker.apply_activity(&Activity::Gate(&recipe().gates[0]), START);
+    let mut scene = Stage::new(&pipe());
+    scene.begin(recipe());
+    let event = Event::Warned { text: "careful".into() };
+    let recorded = Recorded { seq: 2, at: START, ran: Millis::ZERO, event };
+    view.show_event(&recorded, scene.course.state());
+    view.show_agent_event(&AgentEvent::StillRunning { ran: Millis(5_000) });
+    assert!(kept.text().contains("0:05 gate lint"), "{:?}", kept.text());
+}
