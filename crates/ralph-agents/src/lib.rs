@@ -29,6 +29,7 @@ mod json_events;
 mod json_salvage;
 mod legacy_args;
 mod lenient_json;
+mod list_tools;
 mod login;
 mod mcp;
 mod opencode;

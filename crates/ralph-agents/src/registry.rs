@@ -88,7 +88,7 @@ pub fn detect_capabilities(kind: AgentKind, version: Option<Version>) -> Capabil
 /// the same lines again, such as those of a stored stream, gives the same events and the same
 /// judgement.
 pub fn create_translator(request: &AgentRequest, directory: &Path) -> Translator {
-    Translator((find_adapter(request.agent.kind).create_translator)(request, directory))
+    Translator::new((find_adapter(request.agent.kind).create_translator)(request, directory))
 }
 
 /// Judges a call by everything its translator read. Returns `None` if it brought an answer.
@@ -98,7 +98,7 @@ pub fn judge_call(
     evidence: &Evidence<'_>,
 ) -> Option<Failure> {
     translator
-        .0
+        .agent
         .judge(evidence)
         .map(|failure| usage_error::explain_usage_error(failure, agent, evidence))
 }

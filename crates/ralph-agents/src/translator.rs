@@ -11,10 +11,15 @@ use ralph_model::child::ChildEnd;
 use ralph_model::failure::Failure;
 use ralph_model::units::Timestamp;
 
+use crate::list_tools::ListToolFilter;
+
 /// Translates the output of one call. It keeps state that the common events have no field for, so
 /// the same translator must read the whole output and then judge.
 #[derive(Debug)]
-pub struct Translator(pub(super) Box<dyn Translate>);
+pub struct Translator {
+    pub(super) agent: Box<dyn Translate>,
+    lists: ListToolFilter,
+}
 
 /// Reads the output format of one agent. An adapter implements what its agent has.
 pub(super) trait Translate: fmt::Debug + Send {
@@ -167,10 +172,12 @@ fn classify_activity(event: &AgentEvent) -> LineActivity {
         | AgentEvent::ToolEnded { .. }
         | AgentEvent::Todo { .. }
         | AgentEvent::FileChanged { .. }
+        | AgentEvent::FileEdited { .. }
         | AgentEvent::Usage { .. } => LineActivity::Progress,
         AgentEvent::RateLimit { .. }
         | AgentEvent::Notice { .. }
         | AgentEvent::SoftLimitPassed
+        | AgentEvent::StillRunning { .. }
         | AgentEvent::Unparsed { .. } => LineActivity::Idle,
         AgentEvent::Result { .. } => LineActivity::Final,
     }
@@ -190,42 +197,63 @@ pub struct Evidence<'a> {
 }
 
 impl Translator {
+    pub(super) fn new(agent: Box<dyn Translate>) -> Self {
+        Self { agent, lists: ListToolFilter::default() }
+    }
+
     /// Reads a line of stdout, and returns only its events.
     pub fn parse_line(&mut self, line: &str) -> ParsedLine {
         self.push_line(line).parsed
     }
 
+    /// Reads a line of stdout, and returns what is shown to people.
+    pub fn parse_for_display(&mut self, line: &str) -> Vec<AgentEvent> {
+        let result = self.push_line(line);
+        match result.display {
+            LineDisplay::Events => result.parsed.events,
+            LineDisplay::Instead(events) => events,
+        }
+    }
+
     /// Reads a line of stdout, without its newline, decoded lossily.
     pub fn push_line(&mut self, line: &str) -> LineResult {
-        self.0.push_line_with_reply(line)
+        let mut result = self.agent.push_line_with_reply(line);
+        let shown = match &result.display {
+            LineDisplay::Events => self.lists.filter_events(&result.parsed.events),
+            LineDisplay::Instead(events) => self.lists.filter_events(events),
+        };
+        if let Some(shown) = shown {
+            result.display = LineDisplay::Instead(shown);
+        }
+        result
     }
 
     /// Reads a line that is too long to be kept: its start, and its length.
     pub fn push_long_line(&mut self, start: &str, bytes: u64) -> ParsedLine {
-        self.0.push_long_line(start, bytes)
+        self.agent.push_long_line(start, bytes)
     }
 
     /// Returns events that were held back, after the end of stdout. They belong to the reading.
     pub fn finish(&mut self) -> ParsedLine {
-        self.0.finish()
+        self.agent.finish()
     }
 
     /// Reads the answer that the agent wrote to a file, after its process ended. The events belong
     /// to the reading.
     pub fn push_answer_file(&mut self, text: String) -> ParsedLine {
-        self.0.push_answer_file(text)
+        self.agent.push_answer_file(text)
     }
 
     /// Returns the MCP servers that did not start, with their status. Only Claude Code reports
     /// them.
     pub fn servers_down(&self) -> &[String] {
-        self.0.servers_down()
+        self.agent.servers_down()
     }
 
     /// Returns why the hooks of ralph's plugin did not run, if a session began without them. Only
     /// Claude Code's stream of events reports them.
     pub fn missing_hooks(&self) -> Option<&str> {
-        self.0.missing_hooks()
+        self.agent.missing_hooks()
     }
 }
 

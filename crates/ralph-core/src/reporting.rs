@@ -1,5 +1,7 @@
-//! What users read about a run: report, notifications, telemetry.
+//! What users read about a run: current action, report, statistics, notifications, telemetry.
 
+pub mod current_action;
 pub mod notification;
 pub mod report;
+pub mod stats;
 pub mod telemetry;

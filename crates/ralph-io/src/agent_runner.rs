@@ -169,6 +169,7 @@ impl Agent for AgentRunner {
                 has_passed = true;
                 (shared.borrow_mut())(&AgentEvent::SoftLimitPassed);
             }
+            (shared.borrow_mut())(&AgentEvent::StillRunning { ran: ran.into() });
         };
         let (call_env, call_args) = (call.env.clone(), call.args.clone());
         let spawn = self.build_spawn(request, call, sandboxed.as_ref());

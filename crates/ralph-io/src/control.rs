@@ -5,6 +5,10 @@
 //! only once the request is in its journal, so that a crash loses none. Not here: what a request
 //! does.
 
+mod stop_watcher;
+
+pub use stop_watcher::StopWatcher;
+
 use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder, Metadata};
 use std::hash::{BuildHasher as _, RandomState};

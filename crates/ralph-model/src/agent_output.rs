@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::child::ChildEnd;
 use crate::failure::Failure;
-use crate::units::{Timestamp, Tokens, UsdMicros};
+use crate::units::{Millis, Timestamp, Tokens, UsdMicros};
 
 /// One thing an agent wrote or did, in a format common to all agents.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -51,6 +51,12 @@ pub enum AgentEvent {
         /// The path as the agent names it.
         path: String,
     },
+    /// The text that an edit removed from a file and added to it, cut to what is shown.
+    FileEdited {
+        path: String,
+        removed: String,
+        added: String,
+    },
     Usage {
         usage: Usage,
         /// Whether the figures add to earlier ones or replace them.
@@ -69,6 +75,11 @@ pub enum AgentEvent {
     /// ralph reports that the call has passed its soft limit. No agent sends this.
     #[serde(skip)]
     SoftLimitPassed,
+    /// ralph reports once a second that the call is running. No agent sends this.
+    #[serde(skip)]
+    StillRunning {
+        ran: Millis,
+    },
     /// The agent reports that its turn is over. There may be several; the last one counts.
     Result {
         /// How the turn ended according to the agent.

@@ -24,6 +24,8 @@ pub enum ControlRequest {
     Resume,
     /// Stop after the current step; the run can be resumed.
     Stop,
+    /// End the current step and stop; the run can be resumed.
+    StopNow,
     /// Skip a task, permanently.
     Skip { task: TaskId },
     /// Add a note to the next prompt.
@@ -66,6 +68,7 @@ impl ControlRequest {
             Self::Pause => "pause".to_owned(),
             Self::Resume => "resume".to_owned(),
             Self::Stop => "stop".to_owned(),
+            Self::StopNow => "stop now".to_owned(),
             Self::Skip { task } => format!("skip task {task}"),
             Self::Note { .. } => "a note for the next prompt".to_owned(),
         }

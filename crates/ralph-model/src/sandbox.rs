@@ -9,6 +9,9 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "camelCase")]
 pub struct SandboxPolicy {
     pub backend: RequestedBackend,
+    /// The backends that would have been preferred and do not work here, each with the reason.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rejected: Vec<String>,
     /// What to do if no enforcing backend works.
     pub fallback: Fallback,
     pub git: GitAccess,
@@ -204,6 +207,7 @@ impl Default for SandboxPolicy {
     fn default() -> Self {
         Self {
             backend: RequestedBackend::This(Backend::None),
+            rejected: Vec::new(),
             fallback: Fallback::Stop,
             git: GitAccess::Agent,
             rw: Vec::new(),

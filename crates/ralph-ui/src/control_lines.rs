@@ -39,7 +39,7 @@ pub(crate) fn format_control_event(event: &Event) -> Option<String> {
                 None => what,
             })
         }
-        Event::Paused => Some("Paused; `ralph go` resumes, `ralph stop` stops".to_owned()),
+        Event::Paused => Some("Paused; `ralph resume` resumes, `ralph stop` stops".to_owned()),
         Event::TaskSkipped { task, branch, by: _, commit: _ } => {
             let place = branch.as_ref().map(|branch| format!("; its work is on {branch}"));
             Some(format!("Task {task} is skipped{}", place.unwrap_or_default()))
@@ -68,7 +68,7 @@ pub(crate) fn show_pause<W: Write>(page: &mut LineWriter<W>, since: Timestamp) {
         let now = (clock.now)();
         let at = clock.format_minutes(since, now);
         let long = time::format_countdown(now.elapsed_since(since));
-        let text = format!("Paused since {at} ({long}); `ralph go` resumes");
+        let text = format!("Paused since {at} ({long}); `ralph resume` resumes");
         page.write_temporary(LineMark::Busy, &text);
     }
 }

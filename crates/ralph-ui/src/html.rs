@@ -11,6 +11,7 @@ mod frame;
 mod outcome;
 mod sections;
 
+use ralph_core::reporting::current_action::CurrentAction;
 use ralph_core::reporting::report::{Summary, Timeline};
 use ralph_model::worktree::TreeId;
 
@@ -29,8 +30,18 @@ pub struct PageInput<'a> {
     pub timeline: &'a Timeline,
     pub project: &'a str,
     pub status: RunActivity,
+    pub live: LiveFacts<'a>,
     pub clock: &'a WallClock,
     pub diff: &'a mut DiffReader<'a>,
+}
+
+/// What is shown of an active run that is not in its journal.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct LiveFacts<'a> {
+    /// What the run is doing right now.
+    pub action: Option<&'a CurrentAction>,
+    /// The last lines of the agent's stream.
+    pub stream: &'a str,
 }
 
 /// A part of a page, which can be replaced separately.
@@ -47,6 +58,8 @@ pub fn render_parts(facts: &mut PageInput<'_>) -> Vec<PagePart> {
     let (summary, timeline, clock) = (facts.summary, facts.timeline, facts.clock);
     let parts = [
         ("outcome", outcome::render_heading(summary, facts.status, facts.project, clock)),
+        ("now", outcome::render_action(facts.live.action, clock)),
+        ("stream", outcome::render_stream(facts.live.stream)),
         ("needs-you", sections::render_needs_you(summary)),
         ("progress", sections::render_progress(timeline)),
         ("timeline", attempts::render_timeline(timeline, clock)),

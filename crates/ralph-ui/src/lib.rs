@@ -16,6 +16,7 @@
     reason = "a view shows what it knows; a new event needs no line in every view"
 )]
 
+mod action_line;
 pub mod budget;
 mod compaction_line;
 mod control_lines;
@@ -37,8 +38,10 @@ pub mod sanitize;
 pub mod serve;
 pub mod session;
 pub mod size;
+pub mod stats;
 pub mod status;
 mod stream;
+pub mod stream_tail;
 pub mod style;
 mod task_lines;
 pub mod tasks;

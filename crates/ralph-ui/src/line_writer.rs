@@ -11,7 +11,7 @@ use ralph_model::units::Timestamp;
 use crate::sanitize;
 use crate::style::{LineMark, Paint, Style};
 use crate::time::WallClock;
-use crate::writer::IgnoreErrors;
+use crate::writer::{ERASE_LINE, IgnoreErrors, TEMPORARY_END};
 
 /// Writes lines to a stream.
 #[derive(Debug)]
@@ -22,6 +22,10 @@ pub(crate) struct LineWriter<W: Write> {
     /// The time that lines begin with.
     at: Timestamp,
     line: CursorLine,
+    /// Live lines that were not shown because the agent was writing a line.
+    held_back: u32,
+    /// Returns the columns of the terminal, which may have been resized.
+    columns: fn() -> Option<usize>,
     piece: String,
     /// How many warnings were written.
     warnings: u32,
@@ -38,8 +42,8 @@ enum CursorLine {
     Temporary,
 }
 
-/// Erases the line the cursor is on.
-const ERASE: &str = "\r\u{1b}[2K";
+/// A live line comes once a second; after this many an agent is no longer writing its open line.
+const PATIENCE: u32 = 2;
 
 impl<W: Write> LineWriter<W> {
     pub(crate) fn new(out: W, style: Style, clock: WallClock) -> Self {
@@ -49,9 +53,16 @@ impl<W: Write> LineWriter<W> {
             clock,
             at: Timestamp::default(),
             line: CursorLine::Fresh,
+            held_back: 0,
+            columns: || None,
             piece: String::new(),
             warnings: 0,
         }
+    }
+
+    /// Sets how the current width of the terminal is found.
+    pub(crate) fn set_columns(&mut self, columns: fn() -> Option<usize>) {
+        self.columns = columns;
     }
 
     pub(crate) fn style(&self) -> &Style {
@@ -64,6 +75,14 @@ impl<W: Write> LineWriter<W> {
 
     pub(crate) fn first_error(&self) -> Option<&io::Error> {
         self.out.first_error()
+    }
+
+    /// Returns what was written so far, which an empty writer replaces.
+    pub(crate) fn take_written(&mut self) -> W
+    where
+        W: Default,
+    {
+        self.out.take_inner()
     }
 
     /// Returns the inner writer.
@@ -132,6 +151,7 @@ impl<W: Write> LineWriter<W> {
         if self.line == CursorLine::Temporary {
             self.end_line();
         }
+        self.held_back = 0;
         for line in text.split_inclusive('\n') {
             if self.line == CursorLine::Fresh && line != "\n" {
                 self.begin_line();
@@ -156,21 +176,31 @@ impl<W: Write> LineWriter<W> {
         }
         self.end_line();
         let sign = self.style.format_mark(mark);
+        let width = (self.columns)().map_or(self.style.width, |now| now.min(self.style.width));
         // A line that wraps cannot be erased, so it must fit with a column to spare.
-        let room = self.style.width.saturating_sub(sanitize::count_columns(sign) + 2);
+        let room = width.saturating_sub(sanitize::count_columns(sign) + 2);
         let text = sanitize::cut_to_columns(text, room);
         self.piece.push_str(sign);
         self.piece.push(' ');
         self.piece.push_str(&self.style.paint(Paint::Dim, text));
+        self.piece.push(TEMPORARY_END);
         self.line = CursorLine::Temporary;
         self.write_piece();
+    }
+
+    /// Shows a temporary line, unless the agent is in the middle of writing a line.
+    pub(crate) fn write_live(&mut self, mark: LineMark, text: &str) {
+        self.held_back += 1;
+        if self.line != CursorLine::Open || self.held_back >= PATIENCE {
+            self.write_temporary(mark, text);
+        }
     }
 
     fn end_line(&mut self) {
         match self.line {
             CursorLine::Fresh => {}
             CursorLine::Open => self.piece.push('\n'),
-            CursorLine::Temporary => self.piece.push_str(ERASE),
+            CursorLine::Temporary => self.piece.push_str(ERASE_LINE),
         }
         self.line = CursorLine::Fresh;
     }

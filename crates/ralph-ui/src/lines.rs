@@ -19,6 +19,7 @@ use ralph_model::plan::PlanState;
 use ralph_model::recipe::{CommitPolicy, Completion, Recipe};
 use ralph_model::review::ReviewResult;
 use ralph_model::run::{AgentCallEnd, AgentCallState, RunState};
+use ralph_model::sandbox::RequestedBackend;
 use ralph_model::units::Millis;
 use ralph_model::worktree::{Checkpoint, Landed};
 
@@ -27,9 +28,13 @@ use crate::line_text::{
     FOREIGN_TEXT_CHARS, format_iteration, print_warning, shorten_id, shorten_text,
 };
 use crate::line_writer::LineWriter;
+use crate::status::describe_backend;
 use crate::stream::{self, choose_plural};
 use crate::style::{LineMark, Paint};
 use crate::{compaction_line, control_lines, sanitize, task_lines, wait_lines};
+
+/// Of the reason why a backend is not used; `ralph doctor` shows all of it.
+const REASON_CHARS: usize = 60;
 
 /// How much a view shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -200,6 +205,10 @@ fn print_run_header<W: Write>(page: &mut LineWriter<W>, version: &str, state: &R
     let (workflow, agent) =
         (shorten_text(page, &recipe.workflow), shorten_text(page, &format_agent_name(recipe)));
     page.write_indented(2, Paint::None, &format!("workflow {workflow}, agent {agent}"));
+    if let Some(sandbox) = format_sandbox(recipe) {
+        let sandbox = shorten_text(page, &sandbox);
+        page.write_indented(2, Paint::None, &format!("sandbox {sandbox}"));
+    }
     let limits = &recipe.limits;
     let iterations = limits.iterations;
     let mut bounds = vec![format!("{iterations} iteration{}", choose_plural(iterations as usize))];
@@ -226,6 +235,19 @@ fn print_run_header<W: Write>(page: &mut LineWriter<W>, version: &str, state: &R
         let scripts = shorten_text(page, &recipe.gate_scripts.join(", "));
         page.write_indented(2, Paint::None, &format!("protected scripts of gates: {scripts}"));
     }
+}
+
+/// Returns the sandbox of a run and what it is used instead of, once that is decided.
+fn format_sandbox(recipe: &Recipe) -> Option<String> {
+    let RequestedBackend::This(backend) = recipe.sandbox.backend else { return None };
+    let mut text = describe_backend(backend);
+    if !recipe.sandbox.rejected.is_empty() {
+        let rejected = recipe.sandbox.rejected.iter();
+        let reasons: Vec<_> =
+            rejected.map(|it| sanitize::sanitize_line(it, REASON_CHARS, "...")).collect();
+        text.push_str(&format!(" (not usable here: {})", reasons.join("; ")));
+    }
+    Some(text)
 }
 
 /// Returns the name of the agent with its model or command.

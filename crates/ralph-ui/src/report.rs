@@ -7,6 +7,7 @@
 pub mod archive;
 mod markdown;
 mod sections;
+mod terminal;
 
 use markdown::{escape_markdown, format_code};
 use ralph_core::reporting::report::{StuckSummary, Summary};
@@ -16,6 +17,8 @@ use ralph_model::units::Timestamp;
 
 use crate::next_steps::{self, FailedWork, NextStepFacts};
 use crate::stream::choose_plural;
+pub use terminal::render_for_terminal;
+
 pub(crate) use sections::{describe_reviews, format_severity};
 
 /// Returns the report of a run as Markdown.
@@ -34,6 +37,7 @@ pub fn render_report(summary: &Summary) -> String {
     sections::add_gates(&mut page, summary);
     sections::add_events(&mut page, summary);
     sections::add_commits(&mut page, summary);
+    sections::add_changed_files(&mut page, &summary.changed_files);
     sections::add_autorun_files(&mut page, &summary.autorun_changes);
     sections::add_notes(&mut page, summary);
     add_next_commands(&mut page, summary);

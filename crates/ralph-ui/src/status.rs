@@ -53,12 +53,7 @@ pub fn describe_run(
     let cost = total.cost.map_or_else(|| "not reported".to_owned(), |cost| cost.to_string());
     text.push_str(&format!("Cost       {cost}, {} tokens\n", total.usage().tokens()));
     if let Some(backend) = summary.sandbox {
-        let sandbox = match backend {
-            Backend::None => "none: agent and gates can do whatever you can".to_owned(),
-            Backend::Guard => "none: the command guard alone".to_owned(),
-            _ => backend.to_string(),
-        };
-        text.push_str(&format!("Sandbox    {sandbox}\n"));
+        text.push_str(&format!("Sandbox    {}\n", describe_backend(backend)));
     }
     text.push_str(&format_gates(summary));
     let by_agents = match summary.agent_commits {
@@ -77,6 +72,9 @@ pub fn describe_run(
             "Doing      {}{task}{attempt} (call {})\n",
             current.role, current.asks
         ));
+    }
+    if let Some(action) = &forecast.action {
+        text.push_str(&format!("Now        {action}\n"));
     }
     if let Some(progress) = summary.progress {
         let (done, total, shortfall) = (progress.done, progress.total, progress.shortfall());
@@ -109,6 +107,15 @@ pub fn describe_run(
         text.push_str(&format!("\nThe reviews of {id} do not converge: {how}\n"));
     }
     text
+}
+
+/// Returns what a backend isolates.
+pub(crate) fn describe_backend(backend: Backend) -> String {
+    match backend {
+        Backend::None => "none: agent and gates can do whatever you can".to_owned(),
+        Backend::Guard => "none: the command guard alone".to_owned(),
+        _ => backend.to_string(),
+    }
 }
 
 fn format_gates(summary: &Summary) -> String {

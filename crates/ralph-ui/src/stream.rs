@@ -71,6 +71,8 @@ const MOST_IN_A_ROW: u64 = 20;
 const MOST_BYTES: usize = 16 << 20;
 /// Longer to-do lists are cut.
 const MOST_ITEMS: usize = 50;
+/// A longer diff is for `git diff`.
+const MOST_DIFF_LINES: usize = 12;
 /// Enough to tell two calls of the same tool apart.
 const SUMMARY_CHARS: usize = 40;
 
@@ -97,8 +99,13 @@ impl StreamPrinter {
             }
             AgentEvent::Todo { items } => self.print_todo_list(page, items),
             AgentEvent::FileChanged { path } => self.print_file_change(page, path),
+            AgentEvent::FileEdited { path: _, removed, added } => {
+                self.print_edit(page, removed, added);
+            }
             // The warning in the journal reports a passed limit.
-            AgentEvent::Usage { .. } | AgentEvent::SoftLimitPassed => {}
+            AgentEvent::Usage { .. }
+            | AgentEvent::SoftLimitPassed
+            | AgentEvent::StillRunning { .. } => {}
             AgentEvent::RateLimit { status, resets_at } => {
                 self.print_rate_limit(page, *status, *resets_at);
             }
@@ -323,6 +330,20 @@ impl StreamPrinter {
         page.write_line(&line);
     }
 
+    /// Prints the lines that an edit removed and added. The call above names the file.
+    fn print_edit<W: Write>(&mut self, page: &mut LineWriter<W>, removed: &str, added: &str) {
+        let lines = list_changed_lines(removed, added);
+        for (sign, line) in lines.iter().take(MOST_DIFF_LINES) {
+            let paint = if *sign == '-' { Paint::Bad } else { Paint::Good };
+            let line = self.take_line(page, &format!("{sign} {line}"));
+            page.write_line(&format!("  {}", page.style().paint(paint, &line)));
+        }
+        if lines.len() > MOST_DIFF_LINES {
+            let more = page.style().format_mark(LineMark::More);
+            page.write_line(&format!("  {more} {} more lines", lines.len() - MOST_DIFF_LINES));
+        }
+    }
+
     fn print_rate_limit<W: Write>(
         &mut self,
         page: &mut LineWriter<W>,
@@ -527,4 +548,19 @@ fn choose_indent(speaker: Speaker) -> usize {
         Speaker::Agent => 0,
         Speaker::Subagent => 2,
     }
+}
+
+/// Returns the removed and added lines with their signs, without the lines that both begin or end
+/// with.
+fn list_changed_lines<'a>(removed: &'a str, added: &'a str) -> Vec<(char, &'a str)> {
+    let (mut old, mut new): (Vec<_>, Vec<_>) = (removed.lines().collect(), added.lines().collect());
+    while !old.is_empty() && old.last() == new.last() {
+        old.pop();
+        new.pop();
+    }
+    let same = old.iter().zip(&new).take_while(|(old, new)| old == new).count();
+    let signed = |sign: char, lines: Vec<&'a str>| {
+        lines.into_iter().skip(same).map(move |line| (sign, line))
+    };
+    signed('-', old).chain(signed('+', new)).collect()
 }

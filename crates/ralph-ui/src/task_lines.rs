@@ -247,11 +247,23 @@ pub(crate) fn format_progress(state: &RunState) -> Option<String> {
     Some(text)
 }
 
-/// Returns how long the rest of the list takes at this run's pace if every attempt passes.
+/// Fewer tasks say nothing about the pace of a run.
+const TASKS_FOR_PACE: usize = 2;
+
+/// A shorter rest is over before it is read.
+const SHORTEST_ESTIMATE: Millis = Millis::from_mins(1);
+
+/// Returns how long the rest of the list takes at this run's pace if every attempt passes; `None`
+/// as long as the pace is not known.
 pub(crate) fn estimate_remaining_time(state: &RunState) -> Option<Millis> {
-    let left = estimate_iterations(&state.tasks.as_ref()?.list, state);
+    let board = state.tasks.as_ref()?;
+    if board.progress().done < TASKS_FOR_PACE {
+        return None;
+    }
+    let left = estimate_iterations(&board.list, state);
     let each = state.ran.0.checked_div(u64::from(state.iterations))?;
-    (left > 0).then(|| Millis(each.saturating_mul(left as u64)))
+    let rest = Millis(each.saturating_mul(left as u64));
+    (rest >= SHORTEST_ESTIMATE).then_some(rest)
 }
 
 /// Prints at the end which tasks wait for an answer of a person.

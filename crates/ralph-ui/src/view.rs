@@ -6,16 +6,19 @@
 use std::io::{self, Write};
 
 use ralph_core::ports::{Activity, Ui};
+use ralph_core::reporting::current_action::ActionTracker;
 use ralph_model::agent_output::AgentEvent;
 use ralph_model::event::{Event, Recorded};
 use ralph_model::run::RunState;
+use ralph_model::units::Millis;
 
+use crate::action_line::{format_action, format_figures};
 use crate::line_writer::LineWriter;
 use crate::lines::RunLines;
 pub use crate::lines::Verbosity;
 use crate::sanitize;
 use crate::stream::StreamPrinter;
-use crate::style::Style;
+use crate::style::{LineMark, Style};
 use crate::time::WallClock;
 use crate::verbose::{self, VerboseLines};
 
@@ -30,6 +33,8 @@ pub struct ViewOptions {
     /// Whether the agent's messages and tool calls are shown, or only a summary of each call.
     pub shows_agent: bool,
     pub clock: WallClock,
+    /// Returns the columns of the terminal, which may have been resized; `None` elsewhere.
+    pub columns: fn() -> Option<usize>,
 }
 
 /// Shows a run as lines on a writer.
@@ -41,19 +46,31 @@ pub struct TerminalView<W: Write> {
     lines: RunLines,
     stream: StreamPrinter,
     remarks: VerboseLines,
+    tracker: ActionTracker,
 }
 
 impl<W: Write> TerminalView<W> {
     /// Returns a view that writes to `out`.
     pub fn new(out: W, options: ViewOptions) -> Self {
-        let ViewOptions { style, verbosity, shows_agent, clock } = options;
+        let ViewOptions { style, verbosity, shows_agent, clock, columns } = options;
+        let mut writer = LineWriter::new(out, style, clock);
+        writer.set_columns(columns);
         Self {
-            writer: LineWriter::new(out, style, clock),
+            writer,
             verbosity,
             shows_agent,
             lines: RunLines::default(),
             stream: StreamPrinter::default(),
             remarks: VerboseLines::default(),
+            tracker: ActionTracker::default(),
+        }
+    }
+
+    /// Shows in the last line what the agent is doing and for how long, if the line can be rewritten.
+    fn show_live_line(&mut self, ran: Millis) {
+        if let Some(current) = self.tracker.current() {
+            let text = format!("{} {}", format_figures(current, ran), format_action(current));
+            self.writer.write_live(LineMark::Busy, &text);
         }
     }
 
@@ -76,6 +93,7 @@ impl<W: Write> TerminalView<W> {
 impl<W: Write> Ui for TerminalView<W> {
     fn show_event(&mut self, recorded: &Recorded, state: &RunState) {
         self.writer.set_time(recorded.at);
+        self.tracker.apply_event(recorded, state);
         if let Event::Asked { .. } | Event::Replied { .. } | Event::RunEnded { .. } =
             &recorded.event
         {
@@ -92,7 +110,13 @@ impl<W: Write> Ui for TerminalView<W> {
     }
 
     fn show_agent_event(&mut self, event: &AgentEvent) {
-        if self.shows_agent && self.verbosity != Verbosity::Quiet {
+        if self.verbosity == Verbosity::Quiet {
+            return;
+        }
+        self.tracker.apply_agent_event(event);
+        if let AgentEvent::StillRunning { ran } = event {
+            self.show_live_line(*ran);
+        } else if self.shows_agent {
             self.writer.update_time();
             self.stream.print_event(&mut self.writer, event);
         }

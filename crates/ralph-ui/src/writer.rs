@@ -9,6 +9,12 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+/// Erases the line the cursor is on.
+pub(crate) const ERASE_LINE: &str = "\r\u{1b}[2K";
+
+/// Ends a line that is erased before the next one is written.
+pub(crate) const TEMPORARY_END: char = '\r';
+
 /// Writes whole pieces and keeps the first error instead of returning it.
 #[derive(Debug)]
 pub struct IgnoreErrors<W> {
@@ -34,6 +40,14 @@ impl<W: Write> IgnoreErrors<W> {
     /// Keeps an error if it is the first.
     fn keep_first_error(&mut self, error: io::Error) {
         self.first_error.get_or_insert(error);
+    }
+
+    /// Returns the inner writer, which an empty one replaces.
+    pub(crate) fn take_inner(&mut self) -> W
+    where
+        W: Default,
+    {
+        std::mem::take(&mut self.inner)
     }
 
     /// Returns the inner writer.
@@ -75,8 +89,8 @@ struct PieceQueue {
     lost: u64,
     /// All dropped lines.
     lost_in_all: u64,
-    /// Whether the last queued piece left a line open.
-    is_mid_line: bool,
+    /// What ends the line that the last queued piece left open.
+    line_end: &'static str,
     /// Whether the thread holds a piece that is not written yet.
     is_writing: bool,
     /// The first error of the thread.
@@ -113,8 +127,8 @@ impl NonBlocking {
     /// Writes a separate line, ending an open line first.
     pub fn write_line(&self, line: &str) {
         let mut queue = self.shared.lock_queue();
-        let start = if queue.is_mid_line { "\n" } else { "" };
-        queue.push_piece(format!("{start}{line}\n").into_bytes());
+        let end = queue.line_end;
+        queue.push_piece(format!("{end}{line}\n").into_bytes());
         self.shared.changed.notify_all();
     }
 
@@ -168,7 +182,12 @@ impl PieceQueue {
             return;
         }
         self.report_loss();
-        self.is_mid_line = bytes.last().map_or(self.is_mid_line, |last| *last != b'\n');
+        self.line_end = match bytes.last() {
+            None => self.line_end,
+            Some(b'\n') => "",
+            Some(b'\r') => ERASE_LINE,
+            Some(_) => "\n",
+        };
         self.bytes += bytes.len();
         self.pieces.push_back(QueuedPiece { bytes, lines });
     }
@@ -178,7 +197,7 @@ impl PieceQueue {
         if !self.is_lossy {
             return;
         }
-        let start = if self.is_mid_line { "\n" } else { "" };
+        let start = self.line_end;
         let note = match self.lost {
             // Pieces of one line.
             0 => format!("{start}... part of a line not shown\n"),
@@ -187,7 +206,7 @@ impl PieceQueue {
         }
         .into_bytes();
         (self.is_lossy, self.lost) = (false, 0);
-        self.is_mid_line = false;
+        self.line_end = "";
         self.bytes += note.len();
         self.pieces.push_back(QueuedPiece { bytes: note, lines: 0 });
     }

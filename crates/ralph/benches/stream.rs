@@ -174,6 +174,7 @@ fn options() -> ViewOptions {
         verbosity: Verbosity::Normal,
         shows_agent: true,
         clock: WallClock { zone: jiff::tz::TimeZone::UTC, now: || Timestamp(0) },
+        columns: || None,
     }
 }
 

@@ -12,6 +12,7 @@ pub(crate) mod notify;
 mod prompt_name;
 pub(crate) mod sandbox;
 mod serve;
+pub(crate) mod stats;
 mod tasks;
 mod texts;
 mod trust;
@@ -124,18 +125,18 @@ pub(crate) enum CliCommand {
     /// Do the work: by the implementation plan, or by the task list, one task at a time.
     #[command(after_help = BUILDING)]
     Build(BuildArgs),
-    /// Resume an interrupted or crashed run exactly where its journal ends.
+    /// Resume a paused, interrupted or crashed run exactly where its journal ends.
     #[command(after_help = RESUMING)]
     Resume(ResumeArgs),
     /// Ask the active run to pause after its current step; you may edit files then.
     #[command(after_help = PAUSING)]
     Pause(control::HaltArgs),
     /// Let a paused run continue.
-    #[command(after_help = CONTINUING)]
+    #[command(after_help = CONTINUING, hide = true)]
     Go(control::GoArgs),
     /// Ask the active run to stop after its current step, like Ctrl-C; it can be resumed.
     #[command(after_help = STOPPING)]
-    Stop(control::HaltArgs),
+    Stop(control::StopArgs),
     /// Skip a task of the active run; work on it so far is kept on a branch.
     Skip(control::SkipArgs),
     /// Leave a note for the next agent of the active run.
@@ -148,6 +149,8 @@ pub(crate) enum CliCommand {
     Log(LogArgs),
     /// Show the report of a run: what was done, what failed and why, what it took.
     Report(ReportArgs),
+    /// Show figures over all runs: what landed, attempts, rejections, cost and time.
+    Stats(stats::StatsArgs),
     /// Show runs live in a browser on this machine, with buttons to pause, stop and steer them.
     #[command(after_help = SERVING)]
     Serve(ServeArgs),

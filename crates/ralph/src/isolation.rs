@@ -16,7 +16,7 @@ use ralph_io::sandbox::proxy::{Handover, Proxy, ProxyService};
 use ralph_io::sandbox::{
     BackendConfig, ChosenBackend, DetectionContext, HandedFiles, Launcher, NoBackendError,
     ProcessCounting, ProgramSource, ProxyEndpoint, ResourceLimits, SandboxLauncher, SandboxPaths,
-    SandboxedProcess, SpecError, VmSetupError, choose_backend, detect_backend, sbx,
+    SandboxedProcess, SpecError, VmSetupError, choose_with_reasons, detect_backend, sbx,
 };
 use ralph_io::sandboxed_call::AgentSandbox;
 use ralph_model::agent::{AgentChoice, AgentKind};
@@ -372,12 +372,18 @@ fn list_writable_files(recipe: &Recipe) -> Vec<PathBuf> {
     plan.into_iter().chain(recipe.draft.clone()).chain(memory).collect()
 }
 
-/// Chooses the backend for a run. Fails if none works here.
+/// Chooses the backend for a run, and notes in the recipe which ones do not work. Fails if none
+/// works here.
 pub(crate) fn choose_recipe_backend(
     site: &SandboxContext<'_>,
-    recipe: &Recipe,
+    recipe: &mut Recipe,
 ) -> Result<ChosenBackend<BackendConfig>, CliError> {
-    choose_backend_for(site, &recipe.sandbox, &list_agent_kinds(recipe))
+    let (chosen, rejected) = choose_backend_for(site, &recipe.sandbox, &list_agent_kinds(recipe))?;
+    // A resumed run keeps what was found out at its start.
+    if recipe.sandbox.backend == RequestedBackend::Auto {
+        recipe.sandbox.rejected = rejected;
+    }
+    Ok(chosen)
 }
 
 /// Fails if the image lacks one of these programs.
@@ -441,12 +447,13 @@ pub(crate) fn find_wanted_sandbox_kind(policy: &SandboxPolicy) -> OuterSandbox {
     }
 }
 
-/// Chooses the backend for a policy.
+/// Chooses the backend for a policy. Also returns the ones that were tried before and do not work,
+/// each with the reason.
 pub(crate) fn choose_backend_for(
     site: &SandboxContext<'_>,
     policy: &SandboxPolicy,
     kinds: &[AgentKind],
-) -> Result<ChosenBackend<BackendConfig>, CliError> {
+) -> Result<(ChosenBackend<BackendConfig>, Vec<String>), CliError> {
     let around = DetectionContext {
         ralph: find_own_executable()?,
         project: site.project.to_owned(),
@@ -457,7 +464,7 @@ pub(crate) fn choose_backend_for(
         kinds: kinds.to_vec(),
         bounds: to_vm_limits(policy),
     };
-    choose_backend(policy, |backend| detect_backend(backend, &around))
+    choose_with_reasons(policy, |backend| detect_backend(backend, &around))
         .map_err(|refusal| to_refusal_error(&refusal))
 }
 

@@ -29,6 +29,7 @@ mod project;
 mod recipe;
 mod recording;
 mod run_context;
+mod run_stats;
 mod scaffold;
 mod screen;
 mod secrets;

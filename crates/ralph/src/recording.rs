@@ -85,8 +85,7 @@ impl Recording for RecordedRun {
     }
 
     fn select_call(&mut self, state: &RunState, asked: &Event) {
-        let request = self.rebuild_request(state, asked);
-        self.call = request.map(|request| RecordedCall::new(&self.files, &self.project, &request));
+        self.call = RecordedCall::open(&self.files, &self.project, state, asked);
     }
 
     fn read_output(&mut self) -> CallOutput {
@@ -109,40 +108,38 @@ pub(crate) fn read_masked_plan(files: &RunDir, masker: &Masker) -> Option<Checkl
     Some(list)
 }
 
-impl RecordedRun {
-    /// Rebuilds the request of a call, as far as its stream needs it.
-    fn rebuild_request(&self, state: &RunState, asked: &Event) -> Option<AgentRequest> {
-        let Event::Asked { ask, role, purpose, agent, .. } = asked else { return None };
-        let iteration = IterationNumber(state.iterations);
-        // A gate, and a task that is stuck, may have an agent of their own.
-        let usual = state.recipe.agent_for(*role);
-        let others = state.recipe.callable_agents();
-        let choice = if usual.kind == *agent {
-            usual
-        } else {
-            others.into_iter().find(|it| it.kind == *agent).unwrap_or(usual)
-        };
-        Some(AgentRequest {
-            run: state.run.clone(),
-            iteration,
-            ask: *ask,
-            role: *role,
-            purpose: purpose.clone(),
-            task: state.current.as_ref().and_then(|current| current.task.clone()),
-            agent: choice.clone(),
-            prompt: fs::read_to_string(self.files.prompt_path(iteration, *ask)).unwrap_or_default(),
-            session: None,
-            schema: None,
-            soft_limit: state.recipe.limits.ask_soft,
-            hard_limit: state.recipe.limits.ask_hard,
-            idle_limit: state.recipe.limits.ask_idle,
-            cost_left: None,
-        })
-    }
+/// Rebuilds the request of a call, as far as its stream needs it.
+fn rebuild_request(files: &RunDir, state: &RunState, asked: &Event) -> Option<AgentRequest> {
+    let Event::Asked { ask, role, purpose, agent, .. } = asked else { return None };
+    let iteration = IterationNumber(state.iterations);
+    // A gate, and a task that is stuck, may have an agent of their own.
+    let usual = state.recipe.agent_for(*role);
+    let others = state.recipe.callable_agents();
+    let choice = if usual.kind == *agent {
+        usual
+    } else {
+        others.into_iter().find(|it| it.kind == *agent).unwrap_or(usual)
+    };
+    Some(AgentRequest {
+        run: state.run.clone(),
+        iteration,
+        ask: *ask,
+        role: *role,
+        purpose: purpose.clone(),
+        task: state.current.as_ref().and_then(|current| current.task.clone()),
+        agent: choice.clone(),
+        prompt: fs::read_to_string(files.prompt_path(iteration, *ask)).unwrap_or_default(),
+        session: None,
+        schema: None,
+        soft_limit: state.recipe.limits.ask_soft,
+        hard_limit: state.recipe.limits.ask_hard,
+        idle_limit: state.recipe.limits.ask_idle,
+        cost_left: None,
+    })
 }
 
 /// The stream of a call, translated while it is read.
-struct RecordedCall {
+pub(crate) struct RecordedCall {
     stream: PathBuf,
     /// Exists once the agent has ended.
     end: PathBuf,
@@ -154,6 +151,17 @@ struct RecordedCall {
 }
 
 impl RecordedCall {
+    /// Returns the stream of the call that an event began, given the state after it.
+    pub(crate) fn open(
+        files: &RunDir,
+        project: &Path,
+        state: &RunState,
+        asked: &Event,
+    ) -> Option<Self> {
+        let request = rebuild_request(files, state, asked)?;
+        Some(Self::new(files, project, &request))
+    }
+
     fn new(files: &RunDir, project: &Path, request: &AgentRequest) -> Self {
         Self {
             stream: files.stream_path(request.iteration, request.ask),
@@ -168,7 +176,7 @@ impl RecordedCall {
 
     /// Returns the next events of the stream, in chunks, so that a stream of any length can be shown in
     /// constant memory.
-    fn next_events(&mut self) -> CallOutput {
+    pub(crate) fn next_events(&mut self) -> CallOutput {
         let mut events = Vec::new();
         // Checked before the stream: everything the agent wrote before its end is there then.
         let has_ended = self.end.exists();
@@ -177,7 +185,7 @@ impl RecordedCall {
         }
         while let (false, true, Some(tail)) = (self.is_over, events.is_empty(), &mut self.tail) {
             let mut push_line = |line: OutputLine<'_>| match line {
-                OutputLine::Whole(line) => events.extend(self.translator.parse_line(&line).events),
+                OutputLine::Whole(line) => events.extend(self.translator.parse_for_display(&line)),
                 OutputLine::TooLong { .. } => {}
             };
             match tail.read(&mut self.piece) {

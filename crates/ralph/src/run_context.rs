@@ -9,6 +9,7 @@ use ralph_agents as agents;
 use ralph_core::ports::Ui;
 use ralph_core::run_loop::engine::EngineError;
 use ralph_io::clock;
+use ralph_io::control::StopWatcher;
 use ralph_io::environment::Variables;
 use ralph_io::git::{GitRepository, GitVcs, RestoredChanges, TakenWork};
 use ralph_io::mask::{MaskWriter, Masker};
@@ -16,7 +17,7 @@ use ralph_io::process::Watch;
 use ralph_io::sandbox::Launcher;
 use ralph_io::store::draft::RunDraft;
 use ralph_io::store::layout::PROJECT_DIRECTORY;
-use ralph_io::store::{LockError, ProjectLayout, RunLock, files, runs};
+use ralph_io::store::{LockError, ProjectLayout, RunDir, RunLock, files, runs};
 use ralph_model::ids::{RunId, TaskId};
 use ralph_model::outcome::{ExitStatus, Outcome};
 use ralph_model::recipe::{CommitOwner, Recipe};
@@ -517,6 +518,7 @@ impl RunContext {
             verbosity,
             shows_agent,
             clock: WallClock { zone: clock::find_local_zone(), now: clock::now },
+            columns: screen::count_terminal_columns,
         };
         let style = self.screen.style.clone();
         let options_here = options(style, self.screen.verbosity, self.shows_agent);
@@ -546,6 +548,17 @@ impl RunContext {
             views.push(Box::new(log.with_incomplete_status(incomplete)));
         }
         Fanout::new(views)
+    }
+
+    /// Watches for a request to stop now while a run is active.
+    pub(crate) fn watch_for_stop(&self, files: &RunDir) -> Option<StopWatcher> {
+        let (out, shown) = (self.out.clone(), self.full_screen.clone());
+        let on_stop = move || {
+            shown.show_ending();
+            out.write_line("Asked to stop now, ending what is running...");
+        };
+        // Without a thread the request is read after the current step.
+        StopWatcher::start(files.path(), self.watch.clone(), on_stop).ok()
     }
 
     /// Returns a non-blocking writer to the terminal.

@@ -171,6 +171,11 @@ pub(crate) fn count_terminal_rows() -> usize {
     ralph_io::terminal::count_rows(io::stdout()).filter(|rows| *rows > 0).unwrap_or(USUAL)
 }
 
+/// Returns how many columns the terminal behind stderr has now.
+pub(crate) fn count_terminal_columns() -> Option<usize> {
+    ralph_io::terminal::count_columns(io::stderr()).filter(|columns| *columns > 0)
+}
+
 /// Prints a warning on stderr.
 pub(crate) fn print_warning(text: &str) {
     let text = ralph_ui::sanitize::sanitize_text(text);

@@ -41,6 +41,7 @@ use crate::cli_error::{CliError, to_engine_error};
 use crate::isolation::{self, RunIsolation, SandboxContext};
 use crate::project::{Project, find_own_executable};
 use crate::run_context::{DirtyPlan, FormerAttempt, RunContext};
+use crate::run_stats::keep_run_stats;
 use crate::settings::LoadedSettings;
 use crate::subscribers::{RunSubscribers, SubscriberSettings};
 use crate::{crash_recovery, guard_self_test, memory_setup, plugin, secrets};
@@ -237,7 +238,7 @@ impl<'a> OpenedRun<'a> {
         let Invocation { project, loaded, options, .. } = invocation;
         warnings.extend(project.add_package_hosts(&mut recipe.sandbox));
         let site = build_sandbox_context(&context, project, loaded, context.layout.state())?;
-        let chosen = isolation::choose_recipe_backend(&site, &recipe)?;
+        let chosen = isolation::choose_recipe_backend(&site, &mut recipe)?;
         let location = isolation::find_program_location(&chosen);
         match (location, &origin) {
             (ProgramSource::Machine, _) => check_programs_exist(project, &recipe, &origin)?,
@@ -323,21 +324,23 @@ impl IsolatedRun<'_> {
         let Self { context, origin, setup, warnings, .. } = self;
         let (run, recipe, version) = (setup.run.clone(), setup.recipe.clone(), VERSION.to_owned());
         let project = context.layout.project().to_owned();
-        let journal = context.layout.run_dir(&run).journal_path();
+        let files = context.layout.run_dir(&run);
         let before = origin.ran();
-        drive_run(&context, setup, before, |ports, subscribers| {
+        let ended = drive_run(&context, setup, before, |ports, subscribers| {
             let engine = match origin {
                 RunOrigin::New => {
                     Engine::start_run(ports, RunStart { run, project, recipe, version })?
                 }
                 RunOrigin::Resumed(state) => {
-                    subscribers.replay_past_events(&journal);
+                    subscribers.replay_past_events(&files.journal_path());
                     let changed = (recipe != state.recipe).then_some(recipe);
                     Engine::resume_run(ports, *state, version, changed)?
                 }
             };
             run_to_completion(engine, warnings, subscribers)
-        })
+        });
+        keep_run_stats(&files);
+        ended
     }
 }
 

@@ -1,4 +1,5 @@
-//! Subscribers of a run besides the terminal: notifications for users, telemetry for a collector.
+//! Subscribers of a run besides the terminal: notifications for users, telemetry for a collector,
+//! the current action for other processes.
 //!
 //! Turns settings into channels. Not here: the content (`ralph_core::notice`, `telemetry`) and the
 //! delivery (`ralph_io::notify`, `telemetry`).
@@ -12,6 +13,7 @@ use std::time::Duration;
 use ralph_core::ports::Ui;
 use ralph_core::reporting::notification::NotificationPolicy;
 use ralph_core::run_loop::fold::{apply_event, start_state};
+use ralph_io::control::StopWatcher;
 use ralph_io::environment::Variables;
 use ralph_io::http::{HttpReach, PostTerms, Roots, SSL_CERT_FILE};
 use ralph_io::mask::Masker;
@@ -20,6 +22,7 @@ use ralph_io::notify::{
     WebhookChannel, WebhookSecret,
 };
 use ralph_io::process::{StopStage, Watch};
+use ralph_io::store::action_file::ActionFile;
 use ralph_io::store::{RunDir, journal};
 use ralph_io::telemetry::{Collector, Exporter};
 use ralph_model::run::RunState;
@@ -135,6 +138,10 @@ pub(crate) struct RunSubscribers {
     exporter: Option<Exporter>,
     patience: Duration,
     watch: Watch,
+    files: RunDir,
+    masker: Masker,
+    /// Reads requests to stop now.
+    _stop_watcher: Option<StopWatcher>,
     /// Why a subscriber could not be started.
     start_errors: Vec<String>,
 }
@@ -171,15 +178,24 @@ impl RunSubscribers {
                 .inspect_err(|error| start_errors.push(format!("notices were not sent: {error}")))
                 .ok()
         });
-        let watch = context.watch.clone();
-        Self { notifier: notifier.flatten(), exporter, patience, watch, start_errors }
+        Self {
+            notifier: notifier.flatten(),
+            exporter,
+            patience,
+            watch: context.watch.clone(),
+            files: files.clone(),
+            masker: masker.clone(),
+            _stop_watcher: context.watch_for_stop(files),
+            start_errors,
+        }
     }
 
     /// Returns the views that receive the events of the run.
     pub(crate) fn views(&self) -> Vec<Box<dyn Ui>> {
         let notifier = self.notifier.clone().map(|it| Box::new(it) as Box<dyn Ui>);
         let exporter = self.exporter.clone().map(|it| Box::new(it) as Box<dyn Ui>);
-        notifier.into_iter().chain(exporter).collect()
+        let action = Box::new(ActionFile::new(&self.files, self.masker.clone())) as Box<dyn Ui>;
+        notifier.into_iter().chain(exporter).chain([action]).collect()
     }
 
     /// Replays the events of earlier processes of a resumed run to the exporter.
@@ -219,11 +235,11 @@ pub(crate) enum ReplayError {
     Receiver(String),
 }
 
-/// Calls `visit` for every event in a journal, with the state after it.
+/// Calls `visit` for every event in a journal, with the state after it. Returns the last state.
 pub(crate) fn replay_journal(
     path: &Path,
     mut visit: impl FnMut(&ralph_model::event::Recorded, &RunState) -> Result<(), String>,
-) -> Result<(), ReplayError> {
+) -> Result<Option<RunState>, ReplayError> {
     let mut state: Option<RunState> = None;
     let unreadable = |error: &dyn std::error::Error| ReplayError::Unreadable(error.to_string());
     for recorded in journal::open_for_reading(path).map_err(|error| unreadable(&error))? {
@@ -237,7 +253,7 @@ pub(crate) fn replay_journal(
         };
         visit(&recorded, state).map_err(ReplayError::Receiver)?;
     }
-    Ok(())
+    Ok(state)
 }
 
 fn read_webhook_secret(

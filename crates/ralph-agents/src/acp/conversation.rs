@@ -266,10 +266,12 @@ fn demote_late_events(events: Vec<AgentEvent>) -> Vec<AgentEvent> {
         | AgentEvent::Reasoning { .. }
         | AgentEvent::Todo { .. }
         | AgentEvent::FileChanged { .. }
+        | AgentEvent::FileEdited { .. }
         | AgentEvent::Usage { .. }
         | AgentEvent::RateLimit { .. }
         | AgentEvent::Notice { .. }
         | AgentEvent::SoftLimitPassed
+        | AgentEvent::StillRunning { .. }
         | AgentEvent::Result { .. }
         | AgentEvent::Unparsed { .. }) => Some(event),
     };

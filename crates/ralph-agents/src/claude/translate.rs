@@ -57,6 +57,8 @@ pub(crate) struct ClaudeTranslator {
 struct ClaudeOpenCall {
     name: String,
     path: Option<String>,
+    /// The texts that it removes and adds.
+    edits: Vec<(String, String)>,
     change: Option<TodoChange>,
 }
 
@@ -270,7 +272,9 @@ impl ClaudeTranslator {
             Speaker::Subagent => None,
         };
         let path = path.map(|path| path.0.to_string());
-        self.open_calls.insert(id.clone(), ClaudeOpenCall { name: name.clone(), path, change });
+        let edits = if path.is_some() { input.list_edits() } else { Vec::new() };
+        let call = ClaudeOpenCall { name: name.clone(), path, edits, change };
+        self.open_calls.insert(id.clone(), call);
         if name == STRUCTURED_OUTPUT {
             return None;
         }
@@ -301,10 +305,17 @@ impl ClaudeTranslator {
             return events;
         }
         let details = line.tool_use_result.as_ref();
-        let (path, change) = call.map_or((None, None), |call| (call.path, call.change));
+        let (path, edits, change) =
+            call.map_or((None, Vec::new(), None), |call| (call.path, call.edits, call.change));
+        let edited = path.clone().unwrap_or_default();
         let changed = details.and_then(|it| it.bash_edit.as_ref()).map(|it| &it.changed_files);
         let paths = path.into_iter().chain(changed.into_iter().flatten().cloned());
         events.extend(paths.map(|path| AgentEvent::FileChanged { path }));
+        events.extend(edits.into_iter().map(|(removed, added)| AgentEvent::FileEdited {
+            path: edited.clone(),
+            removed,
+            added,
+        }));
         let items = change.and_then(|change| self.todo.apply_change(change, details));
         events.extend(items.map(|items| AgentEvent::Todo { items }));
         events

@@ -13,6 +13,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use crate::lenient_json::{Text, read_lenient, read_object, read_scalar};
+use crate::translator::shorten_text;
 
 /// The fields that every line has.
 #[derive(Debug, Deserialize)]
@@ -277,12 +278,50 @@ pub(super) struct Input<'a> {
     pub(super) description: Option<Text<'a>>,
     #[serde(borrow, default, deserialize_with = "read_scalar")]
     pub(super) subject: Option<Text<'a>>,
+    #[serde(borrow, default, deserialize_with = "read_scalar")]
+    old_string: Option<Text<'a>>,
+    #[serde(borrow, default, deserialize_with = "read_scalar")]
+    new_string: Option<Text<'a>>,
+    #[serde(borrow, default, deserialize_with = "read_scalar")]
+    content: Option<Text<'a>>,
+    #[serde(default, deserialize_with = "read_lenient")]
+    edits: Option<Vec<Edit>>,
     #[serde(default, deserialize_with = "read_lenient")]
     pub(super) todos: Option<Vec<Todo>>,
     #[serde(default, rename = "taskId", deserialize_with = "read_scalar")]
     pub(super) task_id: Option<String>,
     #[serde(default, deserialize_with = "read_scalar")]
     pub(super) status: Option<String>,
+}
+
+/// One edit of `MultiEdit`.
+#[derive(Debug, Deserialize)]
+struct Edit {
+    #[serde(default, deserialize_with = "read_scalar")]
+    old_string: Option<String>,
+    #[serde(default, deserialize_with = "read_scalar")]
+    new_string: Option<String>,
+}
+
+/// More edits of one call are not shown.
+const MOST_EDITS: usize = 8;
+
+impl Input<'_> {
+    /// Returns the texts that an edit removes and adds, cut to what is shown.
+    pub(super) fn list_edits(&self) -> Vec<(String, String)> {
+        let shorten = |text: &Option<Text<'_>>| {
+            text.as_ref().map(|text| shorten_text(&text.0)).unwrap_or_default()
+        };
+        let added = if self.new_string.is_some() { &self.new_string } else { &self.content };
+        let single = (shorten(&self.old_string), shorten(added));
+        let several = self.edits.iter().flatten().take(MOST_EDITS).map(|edit| {
+            let shorten = |text: &Option<String>| text.as_deref().map(shorten_text);
+            let (old, new) = (shorten(&edit.old_string), shorten(&edit.new_string));
+            (old.unwrap_or_default(), new.unwrap_or_default())
+        });
+        let all = std::iter::once(single).chain(several);
+        all.filter(|(removed, added)| removed != added).collect()
+    }
 }
 
 /// An entry of `TodoWrite` or of the task tools.

@@ -203,6 +203,9 @@ pub(crate) fn show_event(event: &AgentEvent) -> String {
             format!("todo {}", items.join(", "))
         }
         AgentEvent::FileChanged { path } => format!("file {path}"),
+        AgentEvent::FileEdited { path, removed, added } => {
+            format!("edit {path} {removed:?} {added:?}")
+        }
         AgentEvent::Usage { usage, scope } => format!(
             "usage {scope:?} {} in, {} out, {} read, {} written, {:?}",
             usage.input.0,
@@ -214,6 +217,7 @@ pub(crate) fn show_event(event: &AgentEvent) -> String {
         AgentEvent::RateLimit { status, resets_at } => format!("limit {status:?} {resets_at:?}"),
         AgentEvent::Notice { text } => format!("notice {}", brief(text)),
         AgentEvent::SoftLimitPassed => "soft limit passed".to_owned(),
+        AgentEvent::StillRunning { ran } => format!("running {ran}"),
         AgentEvent::Result { status, text, structured } => {
             let answer = structured.as_ref().map(ToString::to_string);
             format!("result {status:?} {text:?} {answer:?}")

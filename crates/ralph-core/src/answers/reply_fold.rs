@@ -136,8 +136,10 @@ impl ReplyFold {
             | AgentEvent::Reasoning { .. }
             | AgentEvent::Todo { .. }
             | AgentEvent::FileChanged { .. }
+            | AgentEvent::FileEdited { .. }
             | AgentEvent::Notice { .. }
-            | AgentEvent::SoftLimitPassed => {}
+            | AgentEvent::SoftLimitPassed
+            | AgentEvent::StillRunning { .. } => {}
         }
     }
 

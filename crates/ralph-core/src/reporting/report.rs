@@ -8,7 +8,7 @@ mod counts;
 mod summary;
 pub mod timeline;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::run_loop::fold::{FoldError, apply_event, start_state};
 
@@ -22,6 +22,7 @@ pub use summary::{
 pub use timeline::Timeline;
 
 use ralph_model::agent_output::Reply;
+use ralph_model::control::Pause;
 use ralph_model::event::{Event, Recorded};
 use ralph_model::gate::{GateResult, GateStatus, Severity};
 use ralph_model::ids::{Role, TaskId};
@@ -40,6 +41,8 @@ pub const REFUSED_CONNECTION: &str = "the sandbox's network: ";
 pub struct Report {
     state: Option<RunState>,
     last: Timestamp,
+    /// Whether the last event began a wait.
+    is_waiting: bool,
     tasks: BTreeMap<TaskId, TaskCount>,
     roles: BTreeMap<&'static str, (Role, ResourceUse)>,
     gates: BTreeMap<String, GateCount>,
@@ -58,8 +61,15 @@ pub struct Report {
     commits: LatestItems<CommitNote>,
     warnings: LatestItems<String>,
     refused: LatestItems<String>,
+    /// Files that differ in the open iteration, and whether its work was discarded.
+    touched: Vec<String>,
+    is_discarded: bool,
+    changed_files: BTreeSet<String>,
     timeline: Timeline,
 }
+
+/// A report lists no more changed files.
+const MAX_CHANGED_FILES: usize = 1_000;
 
 /// The figures of a task.
 #[derive(Debug, Clone, Default)]
@@ -97,9 +107,21 @@ impl Report {
         &self.last_gates
     }
 
+    /// Returns the running time at `now` of a run whose process is at work: the time since the last
+    /// event counts, unless the run is paused or waits.
+    pub fn running_time_at(&self, now: Timestamp) -> Millis {
+        let Some(state) = &self.state else { return Millis::ZERO };
+        let is_paused = matches!(state.control.pause, Pause::Since { .. });
+        if is_paused || self.is_waiting || state.waiting_since.is_some() {
+            return state.ran;
+        }
+        state.ran.saturating_add(now.elapsed_since(self.last))
+    }
+
     /// Applies the next event.
     pub fn apply_event(&mut self, recorded: &Recorded) -> Result<(), FoldError> {
         self.last = recorded.at;
+        self.is_waiting = matches!(recorded.event, Event::Waiting { .. });
         match self.state.take() {
             None => self.state = Some(start_state(recorded)?),
             Some(mut state) => {
@@ -152,6 +174,8 @@ impl Report {
             }
             Event::IterationStarted { role, task, iteration: _ } => {
                 self.last_gates.clear();
+                self.touched.clear();
+                self.is_discarded = false;
                 let left = timeline::count_remaining(before, self.plan.map(|plan| plan.open));
                 self.timeline.begin_iteration(left);
                 self.find_figures(task.as_ref(), *role).for_each(|spent| spent.iterations += 1);
@@ -162,7 +186,9 @@ impl Report {
                 self.count_reply(task, role.unwrap_or(Role::Prompt), reply);
             }
             Event::Waiting { reason, until: _ } => self.waits.count_wait(*reason),
-            Event::Observed { kept, observation: _ } => {
+            Event::Observed { kept, observation } => {
+                let files = observation.iter().flat_map(|it| &it.files);
+                self.touched = files.map(|file| file.path.clone()).collect();
                 if let Some(name) = kept {
                     self.kept.push_item(name.clone());
                 }
@@ -192,7 +218,13 @@ impl Report {
                     Some(result.status);
             }
             Event::Landed { landed } => self.count_landing(task, landed),
-            Event::IterationEnded { .. } => self.count_amendments(before),
+            Event::IterationEnded { .. } => {
+                self.count_amendments(before);
+                let room = MAX_CHANGED_FILES.saturating_sub(self.changed_files.len());
+                if !self.is_discarded {
+                    self.changed_files.extend(self.touched.drain(..).take(room));
+                }
+            }
             Event::ControlRequested { asked, refused } => {
                 self.control_requests.push_item(ControlRequestNote {
                     at: asked.at,
@@ -253,6 +285,7 @@ impl Report {
                 self.commits.push_item(CommitNote { id, subject, task: task.cloned() });
             }
             Landed::SavedToFailureBranch { branch, commit } => {
+                self.is_discarded = true;
                 let (branch, commit) = (branch.clone(), commit.0.clone());
                 self.failure_branches.push_item(FailureBranchNote {
                     task: task.cloned(),
@@ -261,6 +294,7 @@ impl Report {
                 });
             }
             Landed::RolledBack { kept } | Landed::MessageChecked { kept } => {
+                self.is_discarded |= matches!(landed, Landed::RolledBack { .. });
                 if let Some(name) = kept {
                     self.kept.push_item(name.clone());
                 }

@@ -37,7 +37,8 @@ pub fn find_refusal(state: &RunState, request: &ControlRequest) -> Option<String
         ControlRequest::Note { .. } if control.notes.len() >= MAX_WAITING_NOTES => {
             "too many notes wait already"
         }
-        ControlRequest::Note { .. } => return None,
+        // A request to stop now adds to a stop request from before.
+        ControlRequest::StopNow | ControlRequest::Note { .. } => return None,
         ControlRequest::Skip { task } => return find_skip_refusal(state, task),
     };
     Some(reason.to_owned())

@@ -119,6 +119,13 @@ impl Watch {
         self.lock_state().stage
     }
 
+    /// Ends the children and stops, as a second signal does.
+    pub fn end_now(&self) {
+        if self.stage() < StopStage::End {
+            self.set_stage(StopStage::End);
+        }
+    }
+
     /// Waits for a span of running time; calls `tick` at least once a second with the remaining
     /// time.
     pub fn wait(&self, span: Duration, tick: &mut dyn FnMut(Duration)) -> WaitEnd {

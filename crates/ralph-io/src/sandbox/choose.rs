@@ -69,6 +69,23 @@ impl NoBackendError {
     }
 }
 
+/// Chooses a backend like [`choose_backend`]. Also returns the ones that were tried before and do
+/// not work, each with the reason.
+pub fn choose_with_reasons<W>(
+    policy: &SandboxPolicy,
+    mut detect: impl FnMut(Backend) -> ProbeResult<W>,
+) -> Result<(ChosenBackend<W>, Vec<String>), NoBackendError> {
+    let mut rejected = Vec::new();
+    let chosen = choose_backend(policy, |backend| {
+        let found = detect(backend);
+        if let ProbeResult::Fails { why, .. } = &found {
+            rejected.push(format!("{backend}: {why}"));
+        }
+        found
+    })?;
+    Ok((chosen, rejected))
+}
+
 /// Chooses a backend; `detect` says whether one works.
 pub fn choose_backend<W>(
     policy: &SandboxPolicy,

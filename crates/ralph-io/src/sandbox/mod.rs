@@ -48,7 +48,7 @@ mod tool_query;
 mod vm;
 
 pub use absent_names::{RemovedName, remove_appeared};
-pub use choose::{ChosenBackend, NoBackendError, choose_backend};
+pub use choose::{ChosenBackend, NoBackendError, choose_backend, choose_with_reasons};
 pub use detect::{DetectionContext, detect_backend};
 pub use hidden_commands::{LaunchError, run_hidden_command};
 pub use home_stores::is_free_of_credentials;

@@ -4,6 +4,7 @@
 //! agents and gates; files in the project's `.ralph/` are written for people and never read back.
 //! Not here: what an event means, which the core's fold decides.
 
+pub mod action_file;
 pub mod active;
 pub mod cleanup;
 pub mod draft;
@@ -20,6 +21,7 @@ pub mod proposals;
 pub mod raw;
 pub mod run_id;
 pub mod runs;
+pub mod stats_file;
 pub mod tail;
 mod tasks;
 

@@ -95,7 +95,7 @@ impl Control {
                     Pause::No | Pause::Asked { .. } => Millis::ZERO,
                 };
             }
-            ControlRequest::Stop => self.stop = Some(*at),
+            ControlRequest::Stop | ControlRequest::StopNow => self.stop = Some(*at),
             ControlRequest::Skip { task } => {
                 self.skips.push(SkipRequest { task: task.clone(), at: *at, by: by.clone() });
             }

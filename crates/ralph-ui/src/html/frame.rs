@@ -132,6 +132,7 @@ fn render_controls() -> Markup {
                     button type="button" #pause disabled { "Pause" }
                     button type="button" #go-on disabled { "Resume" }
                     button type="button" #stop disabled { "Stop" }
+                    button type="button" #stop-now disabled { "Stop now" }
                     label.grow { "Task to skip" select #task disabled {} }
                     button type="button" #skip disabled { "Skip" }
                 }

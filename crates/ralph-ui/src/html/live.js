@@ -82,6 +82,11 @@
       send({ wish: "stop" }, "The run will stop after the current step.");
     }
   });
+  byId("stop-now").addEventListener("click", () => {
+    if (confirm("End what is running and stop the run? It can be resumed.")) {
+      send({ wish: "stopNow" }, "The run ends what is running and stops.");
+    }
+  });
   byId("skip").addEventListener("click", () => {
     const task = byId("task").value;
     if (task && confirm("Skip " + task + " for good?")) send({ wish: "skip", task }, task + " will be skipped.");

@@ -1,12 +1,14 @@
 //! The head of a page: the outcome in one sentence, the next commands, and the figures.
 
 use maud::{Markup, html};
+use ralph_core::reporting::current_action::CurrentAction;
 use ralph_core::reporting::report::{CurrentIteration, Summary};
 use ralph_model::outcome::Outcome;
 use ralph_model::task::Progress;
 
 use super::chart;
-use super::foreign_text::{clean_line, render_code, render_time};
+use super::foreign_text::{clean_block, clean_line, render_code, render_time};
+use crate::action_line::{format_action, format_figures};
 use crate::report::suggest_next_commands;
 use crate::stream::choose_plural;
 use crate::time::WallClock;
@@ -16,6 +18,9 @@ const FIRST_COMMANDS: usize = 3;
 
 /// Further commands are not shown.
 const MOST_COMMANDS: usize = 12;
+
+/// More than the tail of a stream has.
+const MOST_STREAM_CHARS: usize = 20_000;
 
 /// Whether a run is active.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,6 +49,31 @@ pub(super) fn render_heading(
             (render_next_commands(summary, status))
         }
         (render_figures(summary, clock))
+    }
+}
+
+/// Returns what the run is doing right now.
+pub(super) fn render_action(action: Option<&CurrentAction>, clock: &WallClock) -> Markup {
+    html! {
+        @if let Some(current) = action {
+            @let ran = (clock.now)().elapsed_since(current.since);
+            p.now {
+                "Now: " (clean_line(&format_action(current))) " "
+                span { "(" (format_figures(current, ran)) ")" }
+            }
+        }
+    }
+}
+
+/// Returns the last lines of the agent's stream. Scripts keep its end in view.
+pub(super) fn render_stream(stream: &str) -> Markup {
+    html! {
+        @if !stream.is_empty() {
+            details #agent-stream open[true] {
+                summary { "What the agent prints" }
+                div.tail { pre tabindex="0" { (clean_block(stream, MOST_STREAM_CHARS)) } }
+            }
+        }
     }
 }
 
@@ -122,7 +152,7 @@ fn render_next_commands(summary: &Summary, status: RunActivity) -> Markup {
             }
         },
         RunActivity::Paused => html! {
-            p.next { "The run waits for you: " code { "ralph go" } " resumes it." }
+            p.next { "The run waits for you: " code { "ralph resume" } " resumes it." }
         },
         RunActivity::Ended => {
             let mut commands = suggest_next_commands(summary);

@@ -22,6 +22,7 @@ fn page(report: &Report, standing: RunActivity, diff: &mut DiffReader<'_>) -> St
         timeline: report.timeline(),
         project: HOSTILE,
         status: standing,
+        live: LiveFacts::default(),
         clock: &clock(),
         diff: &mut |from, to| diff(from, to),
     };

@@ -251,6 +251,23 @@ pub(super) fn add_commits(page: &mut String, summary: &Summary) {
     add_list(page, "Kept refs", &summary.kept, |name| format_code(name));
 }
 
+/// More files are for `git diff --stat`.
+const MOST_FILES: usize = 50;
+
+/// Lists the files that the run changed.
+pub(super) fn add_changed_files(page: &mut String, files: &[String]) {
+    if files.is_empty() {
+        return;
+    }
+    page.push_str(&format!("\n## Changed files: {}\n\n", files.len()));
+    for file in files.iter().take(MOST_FILES) {
+        page.push_str(&format!("- {}\n", escape_markdown(file)));
+    }
+    if files.len() > MOST_FILES {
+        page.push_str(&format!("- and {} more\n", files.len() - MOST_FILES));
+    }
+}
+
 /// Adds the autorun files that a person should check before opening or running the project.
 pub(super) fn add_autorun_files(page: &mut String, files: &[AutorunChange]) {
     if files.is_empty() {

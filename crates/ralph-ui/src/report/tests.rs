@@ -347,6 +347,10 @@ fn the_page_starts_with_what_needs_a_person() {
 
         - `refs/ralph/kept/k3f9/8`
 
+        ## Changed files: 1
+
+        - a.rs
+
         ## Warnings
 
         - the disk is nearly full

@@ -3,12 +3,14 @@
 //!
 //! Not here: what it has done so far.
 
+use ralph_core::reporting::current_action::CurrentAction;
 use ralph_model::control::{Control, Pause, SkipRequest, UserNote};
 use ralph_model::run::RunState;
 use ralph_model::units::{Millis, Timestamp};
 use serde_json::{Value, json};
 
 use super::format_line;
+use crate::action_line::{format_action, format_figures};
 use crate::task_lines;
 use crate::time::{WallClock, format_countdown};
 
@@ -16,6 +18,8 @@ use crate::time::{WallClock, format_countdown};
 pub struct RunOutlook<'a> {
     pub state: &'a RunState,
     pub clock: &'a WallClock,
+    /// What the run is doing right now, if it is active.
+    pub action: Option<&'a CurrentAction>,
 }
 
 /// Pending requests and remaining time of a run, for people.
@@ -25,12 +29,18 @@ pub struct RunForecast {
     pub pending: Vec<String>,
     /// The remaining time at the run's pace, if it can be estimated.
     pub rest: Option<Millis>,
+    /// The current action with its figures.
+    pub action: Option<String>,
 }
 
 impl RunOutlook<'_> {
     /// Returns pending requests and remaining time.
     pub fn forecast(&self) -> RunForecast {
-        RunForecast { pending: self.pending_requests(), rest: self.remaining_time() }
+        let action = self.action.map(|current| {
+            let ran = (self.clock.now)().elapsed_since(current.since);
+            format!("{} ({})", format_action(current), format_figures(current, ran))
+        });
+        RunForecast { pending: self.pending_requests(), rest: self.remaining_time(), action }
     }
 
     /// Returns why an active run is idle (paused or waiting), as the end of a sentence.
@@ -39,7 +49,7 @@ impl RunOutlook<'_> {
         if let Pause::Since { at } = self.state.control.pause {
             let (since, long) =
                 (self.clock.format_minutes(at, now), format_countdown(now.elapsed_since(at)));
-            return Some(format!("paused since {since} ({long}); `ralph go` resumes"));
+            return Some(format!("paused since {since} ({long}); `ralph resume` resumes"));
         }
         let (until, left) = self.wait_end()?;
         let at = self.clock.format_minutes(until, now);

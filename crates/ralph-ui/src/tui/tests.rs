@@ -175,6 +175,7 @@ fn options(preferences: &StylePreferences, around: &StreamEnvironment) -> ViewOp
         verbosity: Verbosity::Normal,
         shows_agent: true,
         clock: WallClock { zone: TimeZone::UTC, now: || NOW.get() },
+        columns: || None,
     }
 }
 

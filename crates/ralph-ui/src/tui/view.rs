@@ -179,7 +179,8 @@ pub(super) fn classify_agent_event(event: &AgentEvent) -> LineKind {
         AgentEvent::ToolStarted { .. }
         | AgentEvent::ToolEnded { outcome: ToolOutcome::Ok, .. }
         | AgentEvent::Todo { .. }
-        | AgentEvent::FileChanged { .. } => LineKind::Tool,
+        | AgentEvent::FileChanged { .. }
+        | AgentEvent::FileEdited { .. } => LineKind::Tool,
         AgentEvent::Result { status: ResultStatus::Failed(_), .. }
         | AgentEvent::RateLimit { .. } => LineKind::Warning,
         _ => LineKind::Ralph,

@@ -237,6 +237,7 @@ fn options(
         verbosity,
         shows_agent: true,
         clock: WallClock { zone: TimeZone::UTC, now: || NOW.get() },
+        columns: || None,
     }
 }
 

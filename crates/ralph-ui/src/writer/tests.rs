@@ -167,3 +167,15 @@ fn numbers_are_grouped() {
     let shown = [0, 999, 1_234, 12_345, 1_234_567].map(group_thousands);
     assert_eq!(shown, ["0", "999", "1 234", "12 345", "1 234 567"]);
 }
+
+#[test]
+fn a_separate_line_replaces_a_temporary_one_and_follows_an_open_one() {
+    let sheet = Sheet::default();
+    let mut writer = NonBlocking::start(sheet.clone()).expect("a thread");
+    writer.write_all(b"busy\r").expect("queued");
+    writer.write_line("stopping");
+    writer.write_all(b"open").expect("queued");
+    writer.write_line("ending");
+    assert_eq!(writer.wait_until_written(GENEROUS).lines, 0);
+    assert_eq!(sheet.text(), "busy\r\r\u{1b}[2Kstopping\nopen\nending\n");
+}

@@ -2,7 +2,21 @@
 
 use clap::Args;
 
-/// Options of `pause` and `stop`.
+/// Options of `stop`.
+#[derive(Debug, Args)]
+pub(crate) struct StopArgs {
+    /// End the agent or gate now, as a second Ctrl-C does.
+    #[arg(long)]
+    pub(crate) now: bool,
+    /// Wait until the run has ended.
+    #[arg(long)]
+    pub(crate) wait: bool,
+    /// Print facts as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Options of `pause`.
 #[derive(Debug, Args)]
 pub(crate) struct HaltArgs {
     /// Wait until it has happened.

@@ -18,7 +18,47 @@ pub(crate) fn build_complete_command() -> Command {
     let mut command = Cli::command();
     build_subcommands(&mut command);
     command.build();
-    command
+    let groups = format_groups(&command);
+    command.help_template(format!(
+        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{groups}Options:\n{{options}}{{after-help}}"
+    ))
+}
+
+/// The commands by what people want to do.
+const GROUPS: [(&str, &[&str]); 6] = [
+    ("Start", &["demo", "init", "run", "plan", "build"]),
+    ("Watch", &["status", "log", "report", "stats", "serve", "context"]),
+    ("Steer", &["pause", "resume", "stop", "skip", "note"]),
+    ("Tasks, prompts and memory", &["tasks", "archive", "prompt", "memory"]),
+    ("Set up and check", &["doctor", "trust", "sandbox", "notify", "plugin", "clean"]),
+    ("More", &["help", "completions", "man", "otel", "mcp", "hook"]),
+];
+
+/// The columns of the names, and of a line.
+const NAME_COLUMNS: usize = 15;
+const LINE_COLUMNS: usize = 100;
+
+/// Returns the list of commands, by group.
+fn format_groups(command: &Command) -> String {
+    let mut text = String::new();
+    for (title, names) in GROUPS {
+        text.push_str(&format!("{title}:\n"));
+        for name in names {
+            let about = command.find_subcommand(name).and_then(Command::get_about);
+            let about = about.map(ToString::to_string).unwrap_or_default();
+            let mut line = format!("  {name:<width$}", width = NAME_COLUMNS - 2);
+            for word in about.split(' ') {
+                if line.len() + word.len() > LINE_COLUMNS {
+                    text.push_str(&format!("{}\n", line.trim_end()));
+                    line = " ".repeat(NAME_COLUMNS);
+                }
+                line.push_str(&format!("{word} "));
+            }
+            text.push_str(&format!("{}\n", line.trim_end()));
+        }
+        text.push('\n');
+    }
+    text
 }
 
 /// Builds the options of a command and its subcommands. Deferred options bring the doc comment of
@@ -120,4 +160,21 @@ pub(crate) struct ManArgs {
     /// Write ralph.1 and one page for each command here, such as ~/.local/share/man/man1.
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_is_in_one_group() {
+        let command = Cli::command();
+        let shown = command.get_subcommands().filter(|it| !it.is_hide_set());
+        let mut known: Vec<&str> = shown.map(Command::get_name).collect();
+        let mut grouped: Vec<&str> =
+            GROUPS.iter().flat_map(|(_, names)| names.iter().copied()).collect();
+        known.sort_unstable();
+        grouped.sort_unstable();
+        assert_eq!(grouped, known);
+    }
 }

@@ -21,7 +21,7 @@ use serde_json::json;
 
 use super::tasks;
 use crate::cli::CommonArgs;
-use crate::cli::control::{GoArgs, HaltArgs, NoteArgs, SkipArgs};
+use crate::cli::control::{GoArgs, HaltArgs, NoteArgs, SkipArgs, StopArgs};
 use crate::cli_error::CliError;
 use crate::project::Project;
 use crate::screen;
@@ -58,16 +58,17 @@ pub(crate) fn continue_run(common: &CommonArgs, args: &GoArgs) -> Result<ExitSta
 }
 
 /// Asks the active run to stop.
-pub(crate) fn stop_run(common: &CommonArgs, args: &HaltArgs) -> Result<ExitStatus, CliError> {
+pub(crate) fn stop_run(common: &CommonArgs, args: &StopArgs) -> Result<ExitStatus, CliError> {
+    let request = if args.now { ControlRequest::StopNow } else { ControlRequest::Stop };
     let mut target = ActiveRun::find_or_wait(common)?;
-    let result = target.send_request(&ControlRequest::Stop)?;
+    let result = target.send_request(&request)?;
     let result = if args.wait {
         target.wait_for(|_| false)?;
         RequestState::Done
     } else {
         result
     };
-    target.print_result(common, &ControlRequest::Stop, result, args.json);
+    target.print_result(common, &request, result, args.json);
     Ok(ExitStatus::Complete)
 }
 
@@ -198,7 +199,7 @@ impl ActiveRun {
         let refused = control::find_refusal(&state, request);
         match (refused, request) {
             (None, _) => {}
-            (Some(_), ControlRequest::Pause | ControlRequest::Stop) => {
+            (Some(_), ControlRequest::Pause | ControlRequest::Stop | ControlRequest::StopNow) => {
                 return Ok(if *request == ControlRequest::Pause && is_paused(self.read_state()?) {
                     RequestState::Done
                 } else {
@@ -229,7 +230,10 @@ impl ActiveRun {
                     _ => "`ralph status` shows what waits".to_owned(),
                 },
             ),
-            ControlRequest::Pause | ControlRequest::Resume | ControlRequest::Stop => {
+            ControlRequest::Pause
+            | ControlRequest::Resume
+            | ControlRequest::Stop
+            | ControlRequest::StopNow => {
                 complaint(format!("nothing to do: {why} (run {})", self.run))
                     .with_hint("`ralph pause` pauses it, `ralph status` shows its status")
             }
@@ -284,12 +288,19 @@ impl ActiveRun {
         }
         let line = match (result, request) {
             (RequestState::Asked, ControlRequest::Pause) => {
-                format!("Asked run {run} to pause after the current step; `ralph go` resumes it.")
+                format!(
+                    "Asked run {run} to pause after the current step; `ralph resume` resumes it."
+                )
             }
             (RequestState::Asked, ControlRequest::Resume) => format!("Run {run} resumes."),
             (RequestState::Asked, ControlRequest::Stop) => {
-                format!("Asked run {run} to stop after the current step.")
+                format!(
+                    "Asked run {run} to stop after the current step; `ralph stop --now` ends the step."
+                )
             }
+            (RequestState::Asked, ControlRequest::StopNow) => format!(
+                "Asked run {run} to end what is running and stop; `ralph resume` resumes it."
+            ),
             (RequestState::Asked, ControlRequest::Skip { task }) => {
                 format!("Asked run {run} to skip task {task}.")
             }
@@ -300,7 +311,7 @@ impl ActiveRun {
                 format!("Run {run} was asked to {} before.", request.describe())
             }
             (RequestState::Done, ControlRequest::Pause) => {
-                format!("Run {run} is paused; `ralph go` resumes it.")
+                format!("Run {run} is paused; `ralph resume` resumes it.")
             }
             (RequestState::Done, _) => format!("Run {run} has ended; `ralph resume` resumes it."),
             (RequestState::Ended, _) => format!("Run {run} ended before that."),

@@ -49,6 +49,7 @@ pub(crate) fn main(common: &CommonArgs, args: &LogArgs) -> Result<ExitStatus, Cl
         verbosity: screen.verbosity,
         shows_agent: false,
         clock: WallClock { zone: clock::find_local_zone(), now: clock::now },
+        columns: || None,
     };
     if args.tui {
         let is_live = args.follow && RunLock::find_holder(layout.state()).is_some();

@@ -29,6 +29,7 @@ mod run;
 mod sandbox;
 mod serve;
 mod specs;
+mod stats;
 mod status;
 mod tasks;
 mod trust;
@@ -122,6 +123,7 @@ pub(crate) fn run_command_line(arguments: Vec<OsString>) -> ExitCode {
         CliCommand::Resume(args) => resume::main(common, &args),
         CliCommand::Run(args) => run::main(common, &args),
         CliCommand::Serve(args) => serve::main(common, &args),
+        CliCommand::Stats(args) => stats::main(common, &args),
         CliCommand::Skip(args) => control::skip_task(common, &args),
         CliCommand::Status(args) => status::main(common, &args),
         CliCommand::Stop(args) => control::stop_run(common, &args),

@@ -16,7 +16,7 @@ use ralph_io::store::{RunLock, active};
 use ralph_model::control::Pause;
 use ralph_model::ids::RunId;
 use ralph_model::worktree::TreeId;
-use ralph_ui::html::{self, PageInput, PagePart, RunActivity};
+use ralph_ui::html::{self, LiveFacts, PageInput, PagePart, RunActivity};
 use ralph_ui::time::WallClock;
 use serde::de::IgnoredAny;
 
@@ -108,6 +108,7 @@ pub(super) fn build_parts(
     summary: &Summary,
     project: &Path,
     activity: RunActivity,
+    live: LiveFacts<'_>,
     diffs: &mut AttemptDiffs,
 ) -> Vec<PagePart> {
     let clock = WallClock { zone: clock::find_local_zone(), now: clock::now };
@@ -116,6 +117,7 @@ pub(super) fn build_parts(
         timeline: report.timeline(),
         project: &format_project_name(project),
         status: activity,
+        live,
         clock: &clock,
         diff: &mut |from, to| diffs.find_diff(from, to),
     })
@@ -129,7 +131,7 @@ pub(super) fn build_document(
     activity: RunActivity,
     diffs: &mut AttemptDiffs,
 ) -> String {
-    let parts = build_parts(report, summary, project, activity, diffs);
+    let parts = build_parts(report, summary, project, activity, LiveFacts::default(), diffs);
     html::render_document(&format_title(summary, project), &parts)
 }
 

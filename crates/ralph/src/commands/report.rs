@@ -1,4 +1,4 @@
-//! `ralph report`: prints the report of a run as Markdown, JSON, or a page.
+//! `ralph report`: prints the report of a run as text, Markdown, JSON, or a page.
 //!
 //! Not here: what it counts (`ralph_core::reporting::report`) and how the page looks (`ralph_ui::report`).
 
@@ -17,7 +17,7 @@ use crate::browser;
 use crate::cli::{CommonArgs, DEFAULT_PAGE, ReportArgs};
 use crate::cli_error::CliError;
 use crate::project::Project;
-use crate::screen;
+use crate::screen::{self, OutputStyle};
 
 /// Prints the report of a run.
 pub(crate) fn main(common: &CommonArgs, args: &ReportArgs) -> Result<ExitStatus, CliError> {
@@ -51,7 +51,13 @@ pub(crate) fn main(common: &CommonArgs, args: &ReportArgs) -> Result<ExitStatus,
         let text = serde_json::to_string_pretty(&summary).map_err(CliError::from_input_error)?;
         screen::print_data(&format!("{text}\n"));
     } else {
-        screen::print_data(&ralph_ui::report::render_report(&summary));
+        let page = ralph_ui::report::render_report(&summary);
+        let style = OutputStyle::for_stdout(common, &loaded.settings.ui).style;
+        if screen::is_stdout_terminal() {
+            screen::print_data(&ralph_ui::report::render_for_terminal(&page, &style));
+        } else {
+            screen::print_data(&page);
+        }
     }
     Ok(ExitStatus::Complete)
 }

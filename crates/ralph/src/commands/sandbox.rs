@@ -198,7 +198,7 @@ impl ProjectSandbox {
             recipe::choose_agent(&loaded, Role::Implement).into_iter().collect()
         });
         let kind = agents.first().map_or(AgentKind::Text, agents::detect_program_kind);
-        let chosen = isolation::choose_backend_for(&site, &policy, &[kind])?;
+        let (chosen, _) = isolation::choose_backend_for(&site, &policy, &[kind])?;
         let agents: Vec<&AgentChoice> = agents.iter().collect();
         let isolation =
             RunIsolation::for_policy(&site, policy.clone(), &agents, Vec::new(), chosen)?;

@@ -9,18 +9,23 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
+use ralph_core::reporting::current_action::CurrentAction;
 use ralph_core::reporting::report::{Report, Summary};
 use ralph_io::store::layout::{KnownProject, list_projects};
 use ralph_io::store::runs::{self, RunSummary};
 use ralph_io::store::tail::JournalTail;
-use ralph_io::store::{RunDir, RunLock};
+use ralph_io::store::{RunDir, RunLock, action_file};
 use ralph_io::{bounded_read, clock, control};
 use ralph_model::control::{ControlRequest, Pause, SubmittedRequest};
+use ralph_model::event::Event;
 use ralph_model::ids::RunId;
 use ralph_model::outcome::{ExitStatus, Outcome};
 use ralph_model::task::TaskStatus;
-use ralph_ui::html::{Controls, RunActivity};
+use ralph_model::units::Millis;
+use ralph_ui::html::{Controls, LiveFacts, RunActivity};
 use ralph_ui::serve::{FollowedRun, ListedRun, ListedRunState, PageContent, ServedRuns, Server};
+use ralph_ui::stream_tail::StreamTail;
+use ralph_ui::style::{StreamEnvironment, Style, StylePreferences};
 use ralph_ui::time::WallClock;
 use serde_json::json;
 
@@ -29,6 +34,7 @@ use crate::browser;
 use crate::cli::{CommonArgs, ServeArgs};
 use crate::cli_error::CliError;
 use crate::project::Project;
+use crate::recording::RecordedCall;
 use crate::screen;
 
 /// Most runs in the list; `ralph report` finds all runs.
@@ -36,6 +42,10 @@ const MAX_LISTED_RUNS: usize = 200;
 
 /// Most tasks in the menu.
 const MAX_TASKS: usize = 500;
+
+/// Reads of a stream for one refresh of the page, each of 64 KB: a page that opens late catches up
+/// over several.
+const MAX_STREAM_READS: usize = 64;
 
 /// Random bytes in a token, too many to guess.
 const TOKEN_BYTES: usize = 24;
@@ -191,8 +201,18 @@ impl ProjectRuns {
             diffs: None,
             last: None,
             asked: Vec::new(),
+            action: None,
+            shown_second: 0,
+            call: None,
+            stream: new_stream_tail(),
         })
     }
+}
+
+fn new_stream_tail() -> StreamTail {
+    let preferences = StylePreferences::default();
+    let style = Style::choose_style(&preferences, &StreamEnvironment::default());
+    StreamTail::new(&style, WallClock { zone: clock::find_local_zone(), now: clock::now })
 }
 
 fn find_run_directory(state: &Path, run: &RunId) -> RunDir {
@@ -255,6 +275,13 @@ struct FollowedPage {
     last: Option<RunActivity>,
     /// The requests in the inbox of the run.
     asked: Vec<SubmittedRequest>,
+    /// What the run is doing right now, if it is active.
+    action: Option<CurrentAction>,
+    /// The second of the running time that the page shows.
+    shown_second: u64,
+    /// The stream of the last agent call, and its last lines.
+    call: Option<RecordedCall>,
+    stream: StreamTail,
 }
 
 impl FollowedPage {
@@ -263,6 +290,12 @@ impl FollowedPage {
         let mut is_new = false;
         while let Some((recorded, _)) = self.tail.next_event().map_err(|error| error.to_string())? {
             self.report.apply_event(&recorded).map_err(|error| error.to_string())?;
+            if let (Event::Asked { .. }, Some(state)) = (&recorded.event, self.report.state()) {
+                let files = find_run_directory(&self.state, &self.run);
+                let directory = &self.project.directory;
+                self.call = RecordedCall::open(&files, directory, state, &recorded.event);
+                self.stream = new_stream_tail();
+            }
             is_new = true;
         }
         Ok(is_new)
@@ -272,13 +305,48 @@ impl FollowedPage {
         pages::find_activity(&self.state, &self.run, &self.report)
     }
 
+    /// Reads what the agent has printed since. Returns whether there was anything.
+    fn read_new_output(&mut self) -> bool {
+        let mut is_new = false;
+        for _ in 0..MAX_STREAM_READS {
+            let events =
+                self.call.as_mut().map(RecordedCall::next_events).unwrap_or_default().events;
+            if events.is_empty() {
+                break;
+            }
+            for event in &events {
+                self.stream.push_event(event);
+            }
+            is_new = true;
+        }
+        is_new
+    }
+
+    /// Returns running time and current action of a run that is active.
+    fn look_at_activity(&self, look: RunActivity) -> (Option<Millis>, Option<CurrentAction>) {
+        if look == RunActivity::Ended {
+            return (None, None);
+        }
+        let files = find_run_directory(&self.state, &self.run);
+        let ran = self.report.running_time_at(clock::now());
+        (Some(ran), action_file::read_action(files.path()))
+    }
+
     fn build_page(&mut self, summary: &Summary, look: RunActivity) -> PageContent {
         let diffs =
             self.diffs.get_or_insert_with(|| AttemptDiffs::for_run(&self.project, &self.report));
         let directory = &self.project.directory;
+        let stream = if look == RunActivity::Ended { "" } else { self.stream.text() };
         PageContent {
             title: pages::format_title(summary, directory),
-            parts: pages::build_parts(&self.report, summary, directory, look, diffs),
+            parts: pages::build_parts(
+                &self.report,
+                summary,
+                directory,
+                look,
+                LiveFacts { action: self.action.as_ref(), stream },
+                diffs,
+            ),
             controls: build_controls(&self.report, &self.asked, summary, look),
         }
     }
@@ -295,11 +363,22 @@ impl FollowedRun for FollowedPage {
         } else {
             control::list_pending(find_run_directory(&self.state, &self.run).path())
         };
-        if !is_new && self.last == Some(look) && self.asked == asked {
+        let has_output = look != RunActivity::Ended && self.read_new_output();
+        let (ran, action) = self.look_at_activity(look);
+        let second = ran.map_or(0, |ran| ran.0 / 1000);
+        let is_same = self.last == Some(look)
+            && self.asked == asked
+            && self.action == action
+            && self.shown_second == second;
+        if !is_new && !has_output && is_same {
             return Ok(None);
         }
         (self.last, self.asked) = (Some(look), asked);
-        let summary = self.report.summary();
+        (self.action, self.shown_second) = (action, second);
+        let summary = self.report.summary().map(|mut summary| {
+            summary.total.ran = ran.unwrap_or(summary.total.ran);
+            summary
+        });
         Ok(summary.map(|summary| self.build_page(&summary, look)))
     }
 
@@ -334,7 +413,10 @@ fn build_controls(
         match request {
             ControlRequest::Pause => is_paused = true,
             ControlRequest::Resume => is_paused = false,
-            ControlRequest::Stop | ControlRequest::Skip { .. } | ControlRequest::Note { .. } => {}
+            ControlRequest::Stop
+            | ControlRequest::StopNow
+            | ControlRequest::Skip { .. }
+            | ControlRequest::Note { .. } => {}
         }
         will.push(request.describe());
     }

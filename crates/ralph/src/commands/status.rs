@@ -3,6 +3,7 @@
 use std::time::Duration;
 use std::{io, thread};
 
+use ralph_core::reporting::current_action::CurrentAction;
 use ralph_core::reporting::report::{Report, Summary};
 use ralph_core::run_loop::control;
 use ralph_io::bounded_read::read_beginning;
@@ -10,7 +11,7 @@ use ralph_io::clock;
 use ralph_io::git::GitRepository;
 use ralph_io::process::{Watch, is_stopped};
 use ralph_io::store::lock::LockHolder;
-use ralph_io::store::{RunDir, RunLock, runs};
+use ralph_io::store::{RunDir, RunLock, action_file, runs};
 use ralph_model::outcome::{ExitStatus, Outcome};
 use ralph_model::recipe::Recipe;
 use ralph_model::run::RunState;
@@ -59,7 +60,7 @@ pub(crate) fn main(common: &CommonArgs, args: &StatusArgs) -> Result<ExitStatus,
             followed.read_new_events()?;
         }
         let seen = match &last {
-            Some((files, followed)) => RunStatusView::from_report(&followed.report, files),
+            Some((files, followed)) => RunStatusView::from_report(&followed.report, files, holder),
             None => None,
         };
         let recipe = seen.as_ref().map(|seen| &seen.state.recipe);
@@ -111,18 +112,29 @@ struct RunStatusView<'a> {
     /// The state as if the requests in the inbox were handled.
     state: RunState,
     clock: WallClock,
+    /// What the run is doing right now, if it is active.
+    action: Option<CurrentAction>,
 }
 
 impl<'a> RunStatusView<'a> {
-    fn from_report(report: &'a Report, files: &RunDir) -> Option<Self> {
+    fn from_report(
+        report: &'a Report,
+        files: &RunDir,
+        holder: Option<&Option<LockHolder>>,
+    ) -> Option<Self> {
         let waiting = ralph_io::control::list_pending(files.path());
         let state = control::apply_waiting_requests(report.state()?, &waiting);
         let clock = WallClock { zone: clock::find_local_zone(), now: clock::now };
-        Some(Self { report, summary: report.summary()?, state, clock })
+        let mut summary = report.summary()?;
+        if is_at_work(holder) {
+            summary.total.ran = report.running_time_at((clock.now)());
+        }
+        let action = holder.and_then(|_| action_file::read_action(files.path()));
+        Some(Self { report, summary, state, clock, action })
     }
 
     fn outlook(&self) -> RunOutlook<'_> {
-        RunOutlook { state: &self.state, clock: &self.clock }
+        RunOutlook { state: &self.state, clock: &self.clock, action: self.action.as_ref() }
     }
 
     fn describe(&self, holder: Option<&Option<LockHolder>>, style: &Style) -> String {
@@ -136,6 +148,7 @@ impl<'a> RunStatusView<'a> {
     fn to_json(&self, holder: Option<&Option<LockHolder>>) -> Value {
         let mut facts = convert_summary_to_json(self.report, &self.summary, holder);
         facts["control"] = self.outlook().to_json();
+        facts["action"] = json!(self.action);
         facts["cost"] = json!(self.summary.total.cost);
         facts["reviews"] = json!(self.summary.reviews);
         facts["failed"] = json!(self.summary.failed);
@@ -210,6 +223,11 @@ fn read_last_commits(repository: &GitRepository) -> Vec<StatusCommit> {
             Vec::new()
         }
     }
+}
+
+/// Returns whether the process of a run exists and is not stopped by a signal.
+fn is_at_work(holder: Option<&Option<LockHolder>>) -> bool {
+    holder.is_some_and(|holder| holder.as_ref().is_none_or(|holder| !is_stopped(holder.pid)))
 }
 
 fn describe_run_status(summary: &Summary, holder: Option<&Option<LockHolder>>) -> String {

@@ -15,6 +15,7 @@ use crate::settings::types::sandbox as set;
 pub(super) fn build_policy(sandbox: &set::SandboxSettings, commit: &CommitPolicy) -> SandboxPolicy {
     SandboxPolicy {
         backend: to_wanted_backend(sandbox.backend),
+        rejected: Vec::new(),
         fallback: sandbox.fallback,
         git: sandbox.git.unwrap_or(match commit {
             CommitPolicy::Agent => GitAccess::Agent,

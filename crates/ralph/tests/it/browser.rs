@@ -230,6 +230,7 @@ fn slow() -> (Sealed, Running) {
     let sealed = repository();
     let call = |task: &str| {
         json!({ "when": { "task": task }, "do": [
+            { "text": format!("Reading <b>{task}</b>.") },
             { "touch": format!(".ralph/begun-{task}") },
             { "waitFor": { "path": format!(".ralph/go-{task}") } },
             write(&format!("{task}.txt"), "x"), usage(1_000, 100, 0.01), handoff(task)] })
@@ -266,12 +267,20 @@ fn a_live_page_follows_a_run_and_steers_it() {
         "{}",
         browser.evaluate_text(head)
     );
+    let shows = |task: &str| {
+        let stream = "document.querySelector('#stream pre')?.innerText";
+        format!("{stream}?.includes('Reading <b>{task}</b>.')")
+    };
+    browser.wait_for(&shows("T1"));
+    browser.wait_for("document.querySelector('#now').innerText.startsWith('Now: Reading <b>T1')");
+    browser.wait_for("!document.querySelector('#now').innerText.includes('(0:00')");
     check_accessible(&browser);
     check_narrow(&browser);
 
     browser.run_script("window.here = true; document.querySelector('#text').focus()");
     sealed.write_file(".ralph/go-T1", "");
     browser.wait_for(&format!("{head}.startsWith('Running iteration 2, implement T2')"));
+    browser.wait_for(&shows("T2"));
     assert_eq!(browser.run_script("return window.here"), json!(true), "it was not loaded again");
     assert_eq!(browser.evaluate_text("document.querySelector('#tasks .state').innerText"), "done");
     assert_eq!(

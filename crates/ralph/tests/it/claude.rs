@@ -108,3 +108,23 @@ fn interrupted_call_is_repeated() {
     assert_eq!(sealed.survivors(), [""; 0]);
     sealed.run_ralph(&["resume"]).expect_code(0);
 }
+
+#[test]
+fn edits_are_shown_as_diffs_and_the_to_do_list_once() {
+    let data = concat!(env!("CARGO_MANIFEST_DIR"), "/../ralph-agents/tests/data");
+    let stream = fs::read_to_string(format!("{data}/claude/2.1.325/tools-todo.ndjson"));
+    let sealed = sealed();
+    fs::write(sealed.root().join("stream"), stream.expect("data")).expect("written");
+    sealed.write_program(
+        "claude",
+        "#!/bin/sh\n[ \"$1\" = --version ] && exec echo '2.1.325 (Claude Code)'\nexec cat ../stream\n",
+    );
+    let shown = run(&sealed, &["-m", "1"]).stderr;
+    let at = |text: &str| shown.find(text).unwrap_or_else(|| panic!("no {text:?} in {shown}"));
+    let edit = at("⏺ Edit(");
+    let diff = at("\n  - text.split(\" \")\n  + text.split()\n");
+    assert!(edit < diff, "{shown}");
+    assert_eq!(shown.matches("Todo List").count(), 3, "each change: {shown}");
+    assert!(!shown.contains("TodoWrite"), "neither the call nor its result: {shown}");
+    assert!(shown.contains("⏺ Bash("), "other calls are shown: {shown}");
+}

@@ -65,7 +65,7 @@ fn run_pauses_for_edits_and_resumes() {
     assert!(sealed.read_file(".ralph/state.json").contains(r#""status": "paused""#));
     sealed.write_file("prompt.md", "new words");
     sealed.run_ralph(&["go"]).expect_code(0).expect_stderr("resumes");
-    running.wait_for_end().expect_code(0).expect_stderr("Paused; `ralph go` resumes");
+    running.wait_for_end().expect_code(0).expect_stderr("Paused; `ralph resume` resumes");
     let prompts = sealed.prompts();
     let starts: Vec<&str> = prompts.iter().filter_map(|prompt| prompt.lines().next()).collect();
     assert_eq!(starts, ["old words", "new words"]);

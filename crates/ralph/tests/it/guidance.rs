@@ -26,8 +26,8 @@ const TOPICS: [&str; 10] = [
 /// Returns the commands that `ralph --help` lists.
 fn commands(sealed: &Sealed) -> BTreeSet<String> {
     let help = sealed.run_ralph(&["--help"]).expect_code(0).stdout;
-    let (_, list) = help.split_once("Commands:\n").expect("a list");
-    let (list, _) = list.split_once("\n\n").expect("an end");
+    let (_, list) = help.split_once("\nStart:\n").expect("a list");
+    let (list, _) = list.split_once("\nOptions:\n").expect("an end");
     let heads = list.lines().filter(|line| line.starts_with("  ") && !line.starts_with("   "));
     heads.filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect()
 }

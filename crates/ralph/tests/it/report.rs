@@ -151,3 +151,28 @@ fn prompt_run_has_a_report_too() {
     let end = sealed.run_ralph(&["report", "20000101-000000-none"]).expect_code(2);
     end.expect_stderr("no run `20000101-000000-none`").expect_stderr("hint: ");
 }
+
+#[test]
+fn a_report_on_a_terminal_is_rendered_and_lists_changed_files() {
+    let sealed = crate::repository();
+    let deeds = json!([{ "write": { "path": "made.txt", "text": "x" } }, { "claim": "DONE" }]);
+    sealed.write_script(&crate::always(deeds), &json!({}));
+    sealed.commit_all("Settings");
+    crate::run(&sealed, &[]).expect_code(0);
+    let piped = sealed.run_ralph(&["report"]).expect_code(0).stdout;
+    assert!(piped.starts_with("# Execution summary\n"), "{piped}");
+    assert!(piped.contains("\n## Changed files: 1\n\n- made.txt\n"), "{piped}");
+    let (mut master, other) = crate::typing::terminal(100);
+    let mut command = sealed.build_command(env!("CARGO_BIN_EXE_ralph"));
+    command.arg("report").env("TERM", "xterm").env("NO_COLOR", "1").stdout(other);
+    let mut child = command.spawn().expect("it starts");
+    drop(command);
+    let mut seen = Vec::new();
+    // Reading fails once the other end is closed everywhere.
+    let _ = std::io::Read::read_to_end(&mut master, &mut seen);
+    assert!(child.wait().expect("it ends").success());
+    let seen = String::from_utf8_lossy(&seen).replace('\r', "");
+    assert!(seen.starts_with("Execution summary\n"), "{seen}");
+    assert!(seen.contains("\nChanged files: 1\n\n- made.txt\n"), "{seen}");
+    assert!(!seen.contains("| ---") && !seen.contains("##"), "{seen}");
+}

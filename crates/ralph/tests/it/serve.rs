@@ -319,3 +319,14 @@ fn long_journal_is_read_once_for_all_requests() {
     let more = read() - before - once;
     assert!(more < length / 4, "{more} more bytes were read of a journal of {length}");
 }
+
+/// Serves the runs of a project, and returns the page of the newest one.
+pub(crate) fn load_first_page(sealed: &Sealed) -> (Running, String) {
+    let (server, url, port) = serve(sealed, &[]);
+    let token = url.split('/').nth(3).expect("a token");
+    let list = get(port, &format!("/{token}/"));
+    let key =
+        list.split("href=\"run/").nth(1).and_then(|rest| rest.split('/').next()).expect("a run");
+    let page = get(port, &format!("/{token}/run/{key}/"));
+    (server, page)
+}

@@ -74,3 +74,75 @@ fn an_agent_cannot_reach_the_terminal() {
         assert!(!seen.contains(sequence), "{sequence:?}: {seen:?}");
     }
 }
+
+/// Returns the lines that a terminal shows after this output.
+fn render_screen(output: &str) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    let mut rest = output;
+    let mut column = 0;
+    while let Some(first) = rest.chars().next() {
+        let last = lines.last_mut().expect("a line");
+        if let Some(code) = rest.strip_prefix("\u{1b}[") {
+            let end = code.find(|it: char| it.is_ascii_alphabetic()).expect("a code") + 1;
+            if &code[..end] == "2K" {
+                last.clear();
+            }
+            rest = &code[end..];
+            continue;
+        }
+        match first {
+            '\r' => column = 0,
+            '\n' => lines.push(String::new()),
+            _ => {
+                *last = last.chars().take(column).collect();
+                last.push(first);
+                column += 1;
+            }
+        }
+        rest = &rest[first.len_utf8()..];
+    }
+    lines
+}
+
+#[test]
+fn the_last_line_shows_what_the_agent_does_and_is_erased() {
+    let sealed = sealed();
+    let calls = json!([
+        { "usage": { "input": 1200, "output": 300, "cost": 0.25 } },
+        { "text": "I run the tests.\n\nThey take longer than this line of the terminal has columns." },
+        { "waitFor": { "path": "continue", "seconds": 50.0 } },
+        { "claim": "DONE" }
+    ]);
+    sealed.write_script(&always(calls), &json!({}));
+    let (mut master, other) = terminal(60);
+    let mut command = sealed.build_command(env!("CARGO_BIN_EXE_ralph"));
+    command.args(["run", "-p", "base"]).env("TERM", "xterm").env("NO_COLOR", "1");
+    command.stdout(Stdio::null()).stderr(Stdio::from(other));
+    let mut child = command.spawn().expect("it starts");
+    drop(command);
+    let mut seen = Vec::new();
+    let mut read_until = |ends: &dyn Fn(&[String]) -> bool, seen: &mut Vec<u8>| {
+        let mut bytes = [0; 4096];
+        loop {
+            let lines = render_screen(&String::from_utf8_lossy(seen));
+            if ends(&lines) {
+                return lines;
+            }
+            let count = master.read(&mut bytes).expect("more is shown");
+            seen.extend_from_slice(&bytes[..count]);
+        }
+    };
+    let is_live =
+        |lines: &[String]| lines.last().is_some_and(|it| it.contains("1.5K tokens, $0.25 "));
+    let wide = read_until(&|lines| is_live(lines), &mut seen);
+    let live = wide.last().expect("a line");
+    assert!(live.contains("0:0") && live.contains(" They take longer"), "{live}");
+    assert!((50..60).contains(&live.chars().count()), "{live}");
+    assert!(wide.iter().any(|line| line.contains("I run the tests.")), "{wide:?}");
+    sealed.write_file("continue", "");
+    let _ = master.read_to_end(&mut seen);
+    assert!(child.wait().expect("it ends").success());
+    let lines = render_screen(&String::from_utf8_lossy(&seen));
+    assert!(!lines.iter().any(|line| line.contains(", $0.25 They")), "it is erased: {lines:?}");
+    assert!(lines.iter().any(|line| line.contains("Complete")), "{lines:?}");
+}

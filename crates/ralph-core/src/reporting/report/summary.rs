@@ -81,6 +81,8 @@ pub struct Summary {
     /// Edits by hand that ralph found.
     pub edits: LatestItems<String>,
     pub commits: LatestItems<CommitNote>,
+    /// Files that the work of the run changed and that was not discarded, as far as observed.
+    pub changed_files: Vec<String>,
     /// Commits by agents that commit their own work.
     pub agent_commits: u32,
     /// Branches with the work of failed tasks.
@@ -358,6 +360,7 @@ impl Report {
             edits: self.edits.clone(),
             agent_commits: state.totals.commits.saturating_sub(self.commits.count),
             commits: self.commits.clone(),
+            changed_files: self.changed_files.iter().cloned().collect(),
             failure_branches: self.failure_branches.clone(),
             control_requests: self.control_requests.clone(),
             kept: self.kept.clone(),

@@ -30,6 +30,7 @@ fn request() -> impl Strategy<Value = ControlRequest> {
         Just(ControlRequest::Pause),
         Just(ControlRequest::Resume),
         Just(ControlRequest::Stop),
+        Just(ControlRequest::StopNow),
         Just(ControlRequest::Skip { task: TaskId("a".into()) }),
         "[a-c ]{0,3}".prop_map(|text| ControlRequest::Note { text }),
     ]
@@ -104,7 +105,7 @@ impl Model {
                 self.pause = "asked";
             }
             Happening::Asked(ControlRequest::Resume) => self.pause = "",
-            Happening::Asked(ControlRequest::Stop) => self.stop = true,
+            Happening::Asked(ControlRequest::Stop | ControlRequest::StopNow) => self.stop = true,
             Happening::Asked(ControlRequest::Note { text })
                 if !text.trim().is_empty() && self.waiting.len() < MAX_WAITING_NOTES =>
             {

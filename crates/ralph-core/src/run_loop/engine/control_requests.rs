@@ -32,9 +32,10 @@ impl Engine<'_> {
     /// are refused, because resuming overrides them.
     pub(super) fn poll_old_control_requests(&mut self) -> Result<(), EngineError> {
         self.record_control_requests(|request| match request {
-            ControlRequest::Pause | ControlRequest::Resume | ControlRequest::Stop => {
-                Some(SUPERSEDED.to_owned())
-            }
+            ControlRequest::Pause
+            | ControlRequest::Resume
+            | ControlRequest::Stop
+            | ControlRequest::StopNow => Some(SUPERSEDED.to_owned()),
             ControlRequest::Skip { .. } | ControlRequest::Note { .. } => None,
         })
     }

@@ -42,7 +42,7 @@ fn a_task_list_is_left_of_the_stream() {
                                   │⏳ Gate test: running make test
         ──────────────────────────┴─────────────────────────────────────────────────────
         Gates ✔ lint 1.2s  ⠋ test 3s
-        Budget iteration 1/10  1m 5s  $0.00 of $20.00  about 3m 6s to go
+        Budget iteration 1/10  1m 5s  $0.00 of $20.00
         p pause  s stop  k skip  m note  f filter  / search  Tab panel  ? help  q leave
     "#]],
     );
@@ -55,19 +55,19 @@ fn a_small_screen_shows_the_stream() {
         &mut rig,
         (50, 12),
         &expect![[r#"
-         ⠋ running  implement T-002  run 20261114-231500-k
-        ─ Stream ─────────────────────────────────────────
-        ⏺ Read(src/main.rs)
-        ❌ Error ← Read (1 line, 12 chars)
-          ⎿  no such file
-        ⏳ Gate lint: running make lint
-        ✔ Gate lint: passed, exit code 0 (1.2s)
-        ⏳ Gate test: running make test
-        ──────────────────────────────────────────────────
-        Gates ✔ lint 1.2s  ⠋ test 3s
-        Budget iteration 1/10  1m 5s  $0.00 of $20.00  abo
-        p pause  s stop  k skip  m note  f filter  / searc
-    "#]],
+             ⠋ running  implement T-002  run 20261114-231500-k
+            ─ Stream ─────────────────────────────────────────
+            ⏺ Read(src/main.rs)
+            ❌ Error ← Read (1 line, 12 chars)
+              ⎿  no such file
+            ⏳ Gate lint: running make lint
+            ✔ Gate lint: passed, exit code 0 (1.2s)
+            ⏳ Gate test: running make test
+            ──────────────────────────────────────────────────
+            Gates ✔ lint 1.2s  ⠋ test 3s
+            Budget iteration 1/10  1m 5s  $0.00 of $20.00
+            p pause  s stop  k skip  m note  f filter  / searc
+        "#]],
     );
     check(
         &mut rig,
@@ -112,7 +112,7 @@ fn a_plain_terminal_gets_ascii_and_no_colors() {
                               |[..] Gate test: running make test
         ----------------------+-----------------------------------------
         Gates [OK] lint 1.2s  | test 3s
-        Budget iteration 1/10  1m 5s  $0.00 of $20.00  about 3m 6s to go
+        Budget iteration 1/10  1m 5s  $0.00 of $20.00
         p pause  s stop  k skip  m note  f filter  / search  Tab panel
     "#]],
     );

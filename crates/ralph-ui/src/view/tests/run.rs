@@ -60,6 +60,7 @@ fn a_run_in_a_pipe() {
     stage.shows(&expect![[r#"
         ▶ ralph 0.1.0, run 20261114-231500-k3f9
           workflow prompt, agent claude (opus)
+          sandbox none: agent and gates can do whatever you can
           at most 10 iterations, $20.00
           gates lint, test, style (soft)
 
@@ -116,6 +117,7 @@ fn a_run_in_a_log_is_ascii_with_times_and_keeps_to_its_width() {
     stage.shows(&expect![[r#"
         [23:15:00] > ralph 0.1.0, run 20261114-231500-k3f9
         [23:15:00]   workflow prompt, agent claude (opus)
+        [23:15:00]   sandbox none: agent and gates can do whatever you can
         [23:15:00]   at most 10 iterations, $20.00
         [23:15:00]   gates lint, test, style (soft)
 
@@ -173,6 +175,7 @@ fn a_run_on_a_terminal_replaces_temporary_lines() {
     stage.shows(&expect![[r#"
         ^[36m▶^[0m ralph 0.1.0, run 20261114-231500-k3f9
           workflow prompt, agent claude (opus)
+          sandbox none: agent and gates can do whatever you can
           at most 10 iterations, $20.00
           gates lint, test, style (soft)
 
@@ -180,7 +183,7 @@ fn a_run_on_a_terminal_replaces_temporary_lines() {
         ^[2mCheckpoint 1a2b3c4^[0m
         <promise>not yet</promise>
         ^[32m✅^[0m Complete (cost: $5.76, tokens: 1.2M in (850K cached) / 45K out, tools: 58, errors: 4, time: 6m7s)
-        ⏳ ^[2mGate lint: running make lint^[0m<CR>^[2K^[32m✔^[0m Gate lint: passed, exit code 0 (1.2s)
+        ⏳ ^[2mGate lint: running make lint^[0m<CR><CR>^[2K^[32m✔^[0m Gate lint: passed, exit code 0 (1.2s)
         ^[36m●^[0m Passed, but not done: the agent said "not yet"
 
         ^[33m⚠^[0m Run ended: interrupted
@@ -201,6 +204,7 @@ fn a_verbose_run_shows_reasons() {
         [ralph] Project: /home/ada/project, journal version 2
         > ralph 0.1.0, run 20261114-231500-k3f9
           workflow prompt, agent claude (opus)
+          sandbox none: agent and gates can do whatever you can
           at most 10 iterations, $20.00
           gates lint, test, style (soft)
 
@@ -298,6 +302,7 @@ fn without_the_stream_only_the_summary_of_a_call_is_shown() {
     stage.shows(&expect![[r#"
         ▶ ralph 0.1.0, run 20261114-231500-k3f9
           workflow prompt, agent claude (opus)
+          sandbox none: agent and gates can do whatever you can
           at most 10 iterations, $20.00
           no gates: nothing is checked but the agent's word
 
@@ -328,6 +333,7 @@ fn failures_of_the_agent_are_reported_with_consequences() {
     stage.shows(&expect![[r#"
         ▶ ralph 0.1.0, run 20261114-231500-k3f9
           workflow prompt, agent claude (opus)
+          sandbox none: agent and gates can do whatever you can
           at most 10 iterations, $20.00
           gates lint, test, style (soft)
 
@@ -374,6 +380,7 @@ fn a_wait_in_a_pipe_is_a_line_now_and_then() {
     stage.shows(&expect![[r#"
         ▶ ralph 0.1.0, run 20261114-231500-k3f9
           workflow prompt, agent claude (opus)
+          sandbox none: agent and gates can do whatever you can
           at most 10 iterations, $20.00
           gates lint, test, style (soft)
 
@@ -423,6 +430,7 @@ fn leftovers_are_warned_about() {
     stage.shows(&expect![[r#"
         ▶ ralph 0.1.0, run 20261114-231500-k3f9
           workflow prompt, agent claude (opus)
+          sandbox none: agent and gates can do whatever you can
           at most 10 iterations, $20.00
           gates lint, test, style (soft)
 

@@ -79,3 +79,68 @@ fn a_dropped_view_leaves_a_fresh_line() {
         assert!(kept.text().ends_with(expect), "{:?}", kept.text());
     }
 }
+
+/// Shows the live line after these seconds, on a terminal or pipe with this many columns now.
+fn show_live(
+    around: &StreamEnvironment,
+    columns: fn() -> Option<usize>,
+    seconds: &[u64],
+) -> String {
+    let kept = Kept::default();
+    let options = options(&StylePreferences::default(), around, Verbosity::Normal);
+    let mut view = TerminalView::new(kept.clone(), ViewOptions { columns, ..options });
+    view.show_activity(&Activity::Gate(&recipe().gates[0]));
+    let before = kept.text().len();
+    view.tracker.apply_activity(&Activity::Gate(&recipe().gates[0]), START);
+    for second in seconds {
+        view.show_agent_event(&AgentEvent::StillRunning { ran: Millis(second * 1000) });
+    }
+    kept.text()[before..].to_owned()
+}
+
+#[test]
+fn the_live_line_fits_the_terminal_of_now_and_is_on_no_pipe() {
+    let shown = show_live(&terminal(), || None, &[1, 2]);
+    assert_eq!(shown.matches("gate lint").count(), 2, "{shown:?}");
+    assert!(shown.contains("0:01 gate lint") && shown.ends_with('\r'), "{shown:?}");
+    let narrow = show_live(&terminal(), || Some(12), &[1]);
+    assert!(narrow.contains("0:01 ") && !narrow.contains("0:01 gate"), "{narrow:?}");
+    assert_eq!(show_live(&pipe(), || Some(80), &[1, 2]), "");
+}
+
+#[test]
+fn a_line_that_the_agent_is_writing_is_not_broken() {
+    let kept = Kept::default();
+    let options = options(&StylePreferences::default(), &terminal(), Verbosity::Normal);
+    let mut view = TerminalView::new(kept.clone(), options);
+    view.tracker.apply_activity(&Activity::Gate(&recipe().gates[0]), START);
+    let text = |text: &str| AgentEvent::Text {
+        text: text.to_owned(),
+        speaker: ralph_model::agent_output::Speaker::Agent,
+        form: ralph_model::agent_output::TextForm::Delta,
+    };
+    for event in [text("one "), AgentEvent::StillRunning { ran: Millis(1000) }, text("two")] {
+        view.show_agent_event(&event);
+    }
+    assert!(kept.text().ends_with("one two"), "{:?}", kept.text());
+    for second in [2, 3] {
+        view.show_agent_event(&AgentEvent::StillRunning { ran: Millis(second * 1000) });
+    }
+    assert!(kept.text().contains("one two\n"), "{:?}", kept.text());
+    assert!(kept.text().contains("0:03"), "{:?}", kept.text());
+}
+
+#[test]
+fn a_warning_during_a_call_keeps_the_live_line() {
+    let kept = Kept::default();
+    let options = options(&StylePreferences::default(), &terminal(), Verbosity::Normal);
+    let mut view = TerminalView::new(kept.clone(), options);
+    view.tracker.apply_activity(&Activity::Gate(&recipe().gates[0]), START);
+    let mut scene = Stage::new(&pipe());
+    scene.begin(recipe());
+    let event = Event::Warned { text: "careful".into() };
+    let recorded = Recorded { seq: 2, at: START, ran: Millis::ZERO, event };
+    view.show_event(&recorded, scene.course.state());
+    view.show_agent_event(&AgentEvent::StillRunning { ran: Millis(5_000) });
+    assert!(kept.text().contains("0:05 gate lint"), "{:?}", kept.text());
+}

@@ -70,6 +70,7 @@ fn show(event: &AgentEvent) -> String {
                 items.iter().map(|item| format!("{} {:?}", item.text, item.state)).collect();
             format!("Todo [{}]", items.join(", "))
         }
+        AgentEvent::FileEdited { path, .. } => format!("Edited {path}"),
         AgentEvent::FileChanged { path } => format!("File {}", path.replace(&here, "$PWD")),
         AgentEvent::Usage { usage, scope } => {
             let scope = match scope {
@@ -90,6 +91,7 @@ fn show(event: &AgentEvent) -> String {
         }
         AgentEvent::Unparsed { line } => format!("Unparsed {line:?}"),
         AgentEvent::SoftLimitPassed => "SoftLimitPassed".to_owned(),
+        AgentEvent::StillRunning { ran } => format!("StillRunning {ran}"),
     }
 }
 

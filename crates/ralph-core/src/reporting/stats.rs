@@ -1,0 +1,343 @@
+//! Statistics over the runs of a project, per agent, model and role.
+//!
+//! [`StatsFold`] counts one run; its result is small and kept with the run, so that a thousand runs
+//! are summed up without reading their journals. Not here: where it is kept, and how it is printed.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ralph_model::event::{Event, Recorded, WaitReason};
+use ralph_model::gate::GateStatus;
+use ralph_model::ids::{Role, RunId, TaskId};
+use ralph_model::judgement::Verdict;
+use ralph_model::outcome::Outcome;
+use ralph_model::review::ReviewVerdict;
+use ralph_model::run::RunState;
+use ralph_model::task::TaskStatus;
+use ralph_model::units::{Millis, Timestamp, Tokens, UsdMicros};
+use serde::{Deserialize, Serialize};
+
+/// The version of the kept format; figures of another version are counted again.
+pub const STATS_VERSION: u32 = 1;
+
+/// The figures of one run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RunStats {
+    pub version: u32,
+    pub run: RunId,
+    pub started: Timestamp,
+    pub is_complete: bool,
+    pub rows: Vec<StatsRow>,
+    /// How often each gate ran and failed.
+    pub gates: BTreeMap<String, GateRuns>,
+    /// Waits for usage limits.
+    pub waits: u32,
+    #[serde(rename = "waitedMs")]
+    pub waited: Millis,
+}
+
+/// The figures of an agent and model in a role.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StatsRow {
+    pub agent: String,
+    /// The model as configured, else as the agent reports it; empty if neither.
+    pub model: String,
+    pub role: Role,
+    pub figures: StatsFigures,
+}
+
+/// What is counted.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StatsFigures {
+    pub calls: u32,
+    /// Iterations in this role; on tasks, attempts.
+    pub attempts: u32,
+    /// Tasks that became done by this agent's work.
+    pub landed: u32,
+    /// Reviews that asked for changes.
+    pub rejections: u32,
+    /// Failures of gates on this agent's work, by gate.
+    pub gate_failures: BTreeMap<String, u32>,
+    #[serde(rename = "ranMs")]
+    pub ran: Millis,
+    pub tokens: Tokens,
+    #[serde(rename = "costUsdMicros")]
+    pub cost: Option<UsdMicros>,
+}
+
+/// How often a gate ran and failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GateRuns {
+    pub runs: u32,
+    pub failed: u32,
+}
+
+/// The figures of several runs.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ProjectStats {
+    pub runs: u32,
+    pub complete_runs: u32,
+    pub first: Option<Timestamp>,
+    pub last: Option<Timestamp>,
+    pub rows: Vec<StatsRow>,
+    pub gates: BTreeMap<String, GateRuns>,
+    pub waits: u32,
+    #[serde(rename = "waitedMs")]
+    pub waited: Millis,
+    /// The figures of all rows together.
+    pub total: StatsFigures,
+    /// Attempts by implementers and fixers for each landed task, in thousandths.
+    pub attempts_per_task_milli: Option<u64>,
+    #[serde(rename = "msPerTask")]
+    pub time_per_task: Option<Millis>,
+    #[serde(rename = "costUsdMicrosPerTask")]
+    pub cost_per_task: Option<UsdMicros>,
+}
+
+/// Agent, model and role.
+type RowKey = (String, String, Role);
+
+/// Counts the events of one run.
+#[derive(Debug, Default)]
+pub struct StatsFold {
+    rows: BTreeMap<RowKey, StatsFigures>,
+    gates: BTreeMap<String, GateRuns>,
+    waits: u32,
+    /// The task and the start of the open iteration, and who works in it.
+    task: Option<TaskId>,
+    began: Millis,
+    worker: Option<RowKey>,
+    /// The agent and role of the open call.
+    asked: Option<(String, Role)>,
+    /// Who worked on a task last.
+    workers: BTreeMap<TaskId, RowKey>,
+    landed: BTreeSet<TaskId>,
+}
+
+impl StatsFold {
+    /// Counts an event, given the state after it.
+    pub fn apply_event(&mut self, recorded: &Recorded, state: &RunState) {
+        match &recorded.event {
+            Event::IterationStarted { task, .. } => {
+                (self.task, self.began, self.worker) = (task.clone(), recorded.ran, None);
+            }
+            Event::Asked { agent, role, .. } => {
+                self.asked = Some((agent.name().to_owned(), *role));
+            }
+            Event::Replied { reply, .. } => {
+                let Some((agent, role)) = self.asked.take() else { return };
+                let choice = state.recipe.agent_for(role);
+                let wanted = choice.model.clone().filter(|_| choice.kind.name() == agent);
+                let model = wanted.or_else(|| reply.model.clone()).unwrap_or_default();
+                let key = (agent, model, role);
+                let figures = self.rows.entry(key.clone()).or_default();
+                figures.calls += 1;
+                figures.tokens = figures.tokens.saturating_add(reply.usage.tokens());
+                figures.cost = add_cost(figures.cost, reply.usage.cost);
+                if state.current.as_ref().is_some_and(|current| current.role == role) {
+                    self.worker = Some(key);
+                }
+            }
+            Event::GateChecked { result, .. } if result.status != GateStatus::Cached => {
+                let failed = u32::from(result.status == GateStatus::Failed);
+                let gate = self.gates.entry(result.gate.clone()).or_default();
+                (gate.runs, gate.failed) = (gate.runs + 1, gate.failed + failed);
+                if let (1, Some(figures)) = (failed, self.find_worker_figures()) {
+                    *figures.gate_failures.entry(result.gate.clone()).or_default() += 1;
+                }
+            }
+            Event::Judged { judgement } => {
+                if let Verdict::Reviewed { verdict: ReviewVerdict::ChangesRequested, .. } =
+                    &judgement.verdict
+                    && let Some(figures) = self.find_worker_figures()
+                {
+                    figures.rejections += 1;
+                }
+            }
+            Event::Waiting { reason: WaitReason::UsageLimit, .. } => self.waits += 1,
+            Event::IterationEnded { .. } => self.end_iteration(recorded, state),
+            Event::RunStarted { .. }
+            | Event::RunResumed { .. }
+            | Event::TasksRead { .. }
+            | Event::TasksWritten
+            | Event::BaselineStarted { .. }
+            | Event::BaselineChecked { .. }
+            | Event::Checkpointed { .. }
+            | Event::Waiting { .. }
+            | Event::Observed { .. }
+            | Event::PlanSeen { .. }
+            | Event::AgentListRead { .. }
+            | Event::Refused { .. }
+            | Event::GateChecked { .. }
+            | Event::Rechecked { .. }
+            | Event::Landed { .. }
+            | Event::ControlRequested { .. }
+            | Event::Paused
+            | Event::TaskSkipped { .. }
+            | Event::Warned { .. }
+            | Event::RunEnded { .. } => {}
+        }
+    }
+
+    fn find_worker_figures(&mut self) -> Option<&mut StatsFigures> {
+        self.rows.get_mut(self.worker.as_ref()?)
+    }
+
+    fn end_iteration(&mut self, recorded: &Recorded, state: &RunState) {
+        let passed = Millis(recorded.ran.0.saturating_sub(self.began.0));
+        if let Some(figures) = self.find_worker_figures() {
+            figures.attempts += 1;
+            figures.ran = figures.ran.saturating_add(passed);
+        }
+        let Some(task) = self.task.take() else { return };
+        if let Some(worker) = self.worker.take()
+            && matches!(worker.2, Role::Implement | Role::Fix)
+        {
+            self.workers.insert(task.clone(), worker);
+        }
+        let list = state.tasks.as_ref().map(|board| &board.list);
+        let is_done = list
+            .and_then(|list| list.find_task(&task))
+            .is_some_and(|task| task.status == TaskStatus::Done);
+        if is_done
+            && let Some(worker) = self.workers.get(&task)
+            && self.landed.insert(task)
+        {
+            self.rows.entry(worker.clone()).or_default().landed += 1;
+        }
+    }
+
+    /// Returns the figures of the run so far.
+    pub fn to_stats(&self, state: &RunState) -> RunStats {
+        let rows = self.rows.iter().map(|((agent, model, role), figures)| StatsRow {
+            agent: agent.clone(),
+            model: model.clone(),
+            role: *role,
+            figures: figures.clone(),
+        });
+        RunStats {
+            version: STATS_VERSION,
+            run: state.run.clone(),
+            started: state.started,
+            is_complete: state.outcome == Some(Outcome::Complete),
+            rows: rows.collect(),
+            gates: self.gates.clone(),
+            waits: self.waits,
+            waited: state.totals.waited,
+        }
+    }
+}
+
+impl StatsFigures {
+    fn add_figures(&mut self, other: &Self) {
+        self.calls += other.calls;
+        self.attempts += other.attempts;
+        self.landed += other.landed;
+        self.rejections += other.rejections;
+        for (gate, count) in &other.gate_failures {
+            *self.gate_failures.entry(gate.clone()).or_default() += count;
+        }
+        self.ran = self.ran.saturating_add(other.ran);
+        self.tokens = self.tokens.saturating_add(other.tokens);
+        self.cost = add_cost(self.cost, other.cost);
+    }
+}
+
+impl ProjectStats {
+    /// Sums up runs.
+    pub fn from_runs(runs: impl IntoIterator<Item = RunStats>) -> Self {
+        let mut sum = Self::default();
+        let mut rows: BTreeMap<RowKey, StatsFigures> = BTreeMap::new();
+        for run in runs {
+            sum.runs += 1;
+            sum.complete_runs += u32::from(run.is_complete);
+            sum.first = Some(sum.first.map_or(run.started, |first| first.min(run.started)));
+            sum.last = sum.last.max(Some(run.started));
+            for StatsRow { agent, model, role, figures } in run.rows {
+                rows.entry((agent, model, role)).or_default().add_figures(&figures);
+            }
+            for (gate, GateRuns { runs, failed }) in run.gates {
+                let gate = sum.gates.entry(gate).or_default();
+                (gate.runs, gate.failed) = (gate.runs + runs, gate.failed + failed);
+            }
+            sum.waits += run.waits;
+            sum.waited = sum.waited.saturating_add(run.waited);
+        }
+        let mut attempts = 0;
+        for ((agent, model, role), figures) in rows {
+            sum.total.add_figures(&figures);
+            if matches!(role, Role::Implement | Role::Fix) {
+                attempts += u64::from(figures.attempts);
+            }
+            sum.rows.push(StatsRow { agent, model, role, figures });
+        }
+        let landed = u64::from(sum.total.landed);
+        sum.attempts_per_task_milli = (attempts * 1000).checked_div(landed);
+        sum.time_per_task = sum.total.ran.0.checked_div(landed).map(Millis);
+        let cost = sum.total.cost;
+        sum.cost_per_task = cost.and_then(|cost| cost.0.checked_div(landed)).map(UsdMicros);
+        sum
+    }
+}
+
+fn add_cost(one: Option<UsdMicros>, two: Option<UsdMicros>) -> Option<UsdMicros> {
+    match (one, two) {
+        (Some(one), Some(two)) => Some(one.saturating_add(two)),
+        (one, two) => one.or(two),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stats(started: i64, landed: u32, cost: Option<u64>) -> RunStats {
+        let figures = StatsFigures {
+            calls: 3,
+            attempts: 2,
+            landed,
+            gate_failures: BTreeMap::from([("tests".to_owned(), 1)]),
+            ran: Millis(6_000),
+            cost: cost.map(UsdMicros),
+            ..StatsFigures::default()
+        };
+        let (agent, model) = ("claude".to_owned(), "opus".to_owned());
+        RunStats {
+            version: STATS_VERSION,
+            run: RunId("r".to_owned()),
+            started: Timestamp(started),
+            is_complete: landed > 0,
+            rows: vec![StatsRow { agent, model, role: Role::Implement, figures }],
+            gates: BTreeMap::from([("tests".to_owned(), GateRuns { runs: 3, failed: 1 })]),
+            waits: 1,
+            waited: Millis(10),
+        }
+    }
+
+    #[test]
+    fn runs_are_summed_up_per_agent_model_and_role() {
+        let sum = ProjectStats::from_runs([stats(5, 1, Some(30)), stats(9, 1, Some(20))]);
+        assert_eq!((sum.runs, sum.complete_runs, sum.waits), (2, 2, 2));
+        assert_eq!((sum.first, sum.last), (Some(Timestamp(5)), Some(Timestamp(9))));
+        let [row] = sum.rows.as_slice() else { panic!("one row: {:?}", sum.rows) };
+        assert_eq!(row.figures, sum.total);
+        assert_eq!((sum.total.landed, sum.total.attempts), (2, 4));
+        assert_eq!(sum.attempts_per_task_milli, Some(2_000));
+        assert_eq!(
+            (sum.time_per_task, sum.cost_per_task),
+            (Some(Millis(6_000)), Some(UsdMicros(25)))
+        );
+        assert_eq!(sum.gates["tests"], GateRuns { runs: 6, failed: 2 });
+    }
+
+    #[test]
+    fn nothing_is_divided_by_no_task() {
+        let sum = ProjectStats::from_runs([stats(5, 0, None)]);
+        assert_eq!((sum.time_per_task, sum.cost_per_task), (None, None));
+        assert_eq!(ProjectStats::from_runs([]), ProjectStats::default());
+    }
+}
