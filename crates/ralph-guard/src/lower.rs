@@ -30,7 +30,7 @@ pub use word::Word;
 pub(super) use codec::{decode_base64, decode_hex};
 pub(super) use nested_code::{ShellSource, is_shell, parse_shell_source};
 pub(super) use printed_output::{find_roots, new_find_placeholder, new_name_placeholder};
-pub(super) use word::{GLOBS, STAR, UNKNOWN};
+pub(super) use word::{GLOBS, STAR, UNKNOWN, has_marks, may_match};
 
 /// Lowers a shell text.
 ///

@@ -45,6 +45,7 @@ const TABLE: &[(&str, &str, &str)] = &[
     ("cred.home", "tar cf /tmp/x.tar ~", "tar cf /tmp/x.tar src"),
     ("cred.env-file", "cat .env", "cat .env.sample"),
     ("cred.process", "cat /proc/self/environ", "cat /proc/cpuinfo"),
+    ("cred.process-list", "ps auxe", "ps -eo pid,etime"),
     ("cred.store", "gh auth token", "gh auth status"),
     ("cred.print", "echo $API_TOKEN", "echo ${API_TOKEN:+set}"),
     ("env.loader", "LD_PRELOAD=/x.so ls", "LD_DEBUG=libs ls"),
