@@ -7,6 +7,7 @@
 mod braces;
 mod codec;
 mod command;
+mod escapes;
 mod expand;
 mod loops;
 mod nested_code;

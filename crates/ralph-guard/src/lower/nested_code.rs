@@ -196,16 +196,12 @@ impl Walker {
                 }
             }
             "git" => self.walk_git(command),
-            "tar" | "gtar" | "bsdtar" => {
-                for word in arguments {
-                    let code = word.raw().strip_prefix("--checkpoint-action=exec=");
-                    let code = code.or_else(|| word.raw().strip_prefix("--to-command="));
-                    if let Some(code) = code.map(str::to_owned) {
-                        self.walk_subshell(|walker| walker.walk_nested_text(&code));
-                    }
-                }
-            }
             _ => self.walk_interpreter(name, command),
+        }
+        for code in self.find_escapes(name, command) {
+            if self.spend_work(count_work(&code)) && parse::parse_program(&code).is_ok() {
+                self.walk_subshell(|walker| walker.walk_nested_text(&code));
+            }
         }
         // A program that the text has written before.
         if let Some(program) = command.argv.first().filter(|word| word.raw().contains('/'))
