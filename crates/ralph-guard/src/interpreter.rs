@@ -10,7 +10,7 @@ use super::network::{is_local, parse_host};
 const LONGEST: usize = 64 * 1024;
 
 /// Calls that start programs.
-const STARTS: [&str; 36] = [
+const STARTS: [&str; 39] = [
     "os.system",
     "os.popen",
     "os.exec",
@@ -47,13 +47,16 @@ const STARTS: [&str; 36] = [
     "start-process",
     "process-lines",
     "do shell script",
+    "systemlist(",
+    "job_start",
+    "jobstart",
 ];
 
 /// Modules whose names stand in string literals.
 const MODULES: [&str; 6] = ["child_process", "fs", "os", "path", "open3", "fileutils"];
 
 /// Calls that remove files.
-const REMOVES: [&str; 25] = [
+const REMOVES: [&str; 28] = [
     "rmtree",
     "os.remove",
     "os.unlink",
@@ -77,7 +80,10 @@ const REMOVES: [&str; 25] = [
     "Deno.remove",
     "delete-directory",
     "delete-file",
-    "file delete",
+    "remove_dir",
+    "RemoveAll",
+    "rm_rf",
+    "Remove-Item",
     "delete(",
 ];
 
@@ -196,7 +202,7 @@ pub(super) enum CodeAction {
 
 /// Interpreters, the letters of their flags that take code, and their other such flags.
 const INTERPRETERS: [(&[&str], &str, &[&str]); 9] = [
-    (&["python", "pypy", "ipython", "guile"], "c", &[]),
+    (&["python", "pypy", "ipython", "guile", "pwsh"], "c", &["-Command"]),
     (&["node", "nodejs", "bun", "tsx", "ts-node"], "ep", &["--eval", "--print"]),
     (&["deno"], "", &["eval"]),
     (&["perl", "julia"], "eE", &["--eval"]),
@@ -204,7 +210,7 @@ const INTERPRETERS: [(&[&str], &str, &[&str]); 9] = [
     (&["R", "Rscript", "elixir"], "e", &["--eval"]),
     (&["php"], "rRB", &["--run"]),
     (
-        &["emacs", "emacsclient", "sbcl", "octave", "erl"],
+        &["emacs", "emacsclient", "sbcl", "octave", "erl", "mongosh"],
         "",
         &["--eval", "-eval", "--execute", "-e"],
     ),
@@ -212,7 +218,7 @@ const INTERPRETERS: [(&[&str], &str, &[&str]); 9] = [
 ];
 
 /// What the home directory is called in code. What is around a name is cut off later.
-const HOME_NAMES: [&str; 15] = [
+const HOME_NAMES: [&str; 17] = [
     "'HOME'",
     "\"HOME\"",
     "{HOME}",
@@ -228,6 +234,8 @@ const HOME_NAMES: [&str; 15] = [
     "user.home",
     "NSHomeDirectory()",
     "USERPROFILE",
+    "user_home",
+    "UserHomeDir()",
 ];
 
 /// Marks the home directory in code.

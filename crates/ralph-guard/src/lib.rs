@@ -20,6 +20,8 @@ mod scripts;
 mod tool;
 
 #[cfg(test)]
+mod disguises;
+#[cfg(test)]
 mod tests;
 
 use std::path::{Path, PathBuf};

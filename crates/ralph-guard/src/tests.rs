@@ -35,7 +35,7 @@ pub(super) fn guard_context(keeper: ListOwner, project: &str) -> GuardContext<'s
 }
 
 /// Returns the rule that denies a call, in a project at `/p`.
-fn denied(tool: &str, text: &str, keeper: ListOwner) -> Option<&'static str> {
+pub(super) fn denied(tool: &str, text: &str, keeper: ListOwner) -> Option<&'static str> {
     let field = if tool == "Bash" { "command" } else { "file_path" };
     let call = GuardedToolCall::new(tool, &serde_json::json!({ field: text }));
     match decide_call(&GuardPolicy::default(), &inspect_call(&call, &guard_context(keeper, "/p"))) {

@@ -10,7 +10,7 @@ use crate::arguments::Arguments;
 use crate::interpreter::{self, CodeAction};
 
 /// Programs, and their flags whose values are shell commands.
-const CODE_FLAGS: [(&[&str], &[&str]); 15] = [
+const CODE_FLAGS: [(&[&str], &[&str]); 16] = [
     (
         &["tar", "gtar", "bsdtar"],
         &["--to-command", "-I", "--use-compress-program", "--rsh-command"],
@@ -26,6 +26,7 @@ const CODE_FLAGS: [(&[&str], &[&str]); 15] = [
     (&["nodemon"], &["-x", "--exec"]),
     (&["entr"], &["-s"]),
     (&["nix-shell"], &["--run", "--command"]),
+    (&["git"], &["-x", "--extcmd", "-O", "--open-files-in-pager", "--tree-filter", "--env-filter"]),
     (&["wget"], &["--use-askpass"]),
     (&["tcpdump"], &["-z"]),
     (&["hyperfine"], &["-p", "--prepare", "-s", "--setup", "-c", "--cleanup"]),
@@ -33,7 +34,7 @@ const CODE_FLAGS: [(&[&str], &[&str]); 15] = [
 
 /// Programs all of whose operands are shell commands, after the given subcommands (none: always).
 const CODE_OPERANDS: [(&[&str], &[&str]); 2] = [
-    (&["hyperfine", "concurrently"], &[]),
+    (&["hyperfine", "concurrently", "pee"], &[]),
     (
         &["tmux"],
         &[
@@ -91,7 +92,7 @@ enum CommandOperands {
 }
 
 #[rustfmt::skip]
-const COMMAND_PROGRAMS: [CommandProgram; 9] = [
+const COMMAND_PROGRAMS: [CommandProgram; 10] = [
     CommandProgram {
         names: &["vim", "vi", "nvim", "ex", "view", "gvim", "vimdiff", "rvim", "vimx"],
         flags: &["-c", "--cmd", "-sc", "-esc", "-Esc", "-ec"], files: &["-S", "-s", "-u"],
@@ -128,10 +129,17 @@ const COMMAND_PROGRAMS: [CommandProgram; 9] = [
         operands: CommandOperands::NoOperand, leads: &["spawn ", "exec ", "system "],
     },
     CommandProgram {
+        names: &["m4"], flags: &[], files: &[],
+        operands: CommandOperands::NoOperand, leads: &["syscmd("],
+    },
+    CommandProgram {
         names: &["ftp", "sftp", "dc", "mail", "mutt"], flags: &["-e"], files: &["-f"],
         operands: CommandOperands::NoOperand, leads: &["!"],
     },
 ];
+
+/// Functions of databases that read files.
+const READING: [&str; 3] = ["readfile(", "pg_read_file(", "load_file("];
 
 /// The most shell commands that are looked for in one line.
 const MOST_PER_LINE: usize = 16;
@@ -179,6 +187,10 @@ impl Walker {
             for text in self.find_commands(program, command) {
                 codes.extend(find_led_codes(&text, program.leads));
                 codes.extend(interpreter::find_shell_literals(&text));
+                if READING.iter().any(|call| text.contains(call)) {
+                    let read = interpreter::find_literals(&text).into_iter();
+                    codes.extend(read.map(|path| format!("cat {path}")));
+                }
                 if interpreter::does_action(&text, CodeAction::Removes) {
                     let removed = interpreter::find_literals(&text).into_iter();
                     codes.extend(removed.map(|path| format!("rm -rf {path}")));
@@ -220,6 +232,8 @@ impl Walker {
     fn find_makefiles(&self, command: &ShellCommand) -> Vec<String> {
         let arguments = Arguments::new(command.arguments(), &[]);
         let mut texts: Vec<String> = find_codes(&arguments, &["--eval", "-E"]).collect();
+        let shells = arguments.find_operands().into_iter().map(Word::to_code);
+        texts.extend(shells.filter_map(|it| Some(format!("\t{}", it.strip_prefix("SHELL=")?))));
         let named = arguments.find_flag_values(&["-f", "--file", "--makefile"]);
         if named.iter().any(|it| matches!(it.as_str(), "-" | "/dev/stdin" | "/dev/fd/0")) {
             texts.extend(command.stdin.iter().map(Word::to_code));
@@ -249,7 +263,9 @@ fn find_led_codes(text: &str, leads: &[&str]) -> Vec<String> {
         for lead in leads {
             for (at, _) in small.match_indices(lead).take(MOST_PER_LINE) {
                 let code = line[at + lead.len()..].trim_start_matches(['!', ' ', ':']);
-                codes.push(code.trim_end_matches([';', '\'', ' ']).to_owned());
+                codes.push(code.to_owned());
+                // The quotes or brackets that a command of the program ends with.
+                codes.push(code.trim_end_matches([';', '\'', '"', ')', ' ']).to_owned());
             }
         }
         // `r FILE` and `w FILE` of editors.

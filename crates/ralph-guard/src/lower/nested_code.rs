@@ -184,6 +184,7 @@ impl Walker {
                 }
             }
             "find" => self.walk_find(command),
+            "fd" | "fdfind" => self.walk_fd(command),
             "watch" | "parallel" | "env_parallel" | "sem" => self.walk_joined_code(name, command),
             "su" | "script" | "flock" | "npx" | "runuser" => {
                 let code = arguments.iter().position(|word| {
@@ -311,6 +312,25 @@ impl Walker {
                 self.walk_deeper(|walker| walker.emit_command(inner, &[]));
             }
         }
+    }
+
+    /// Walks the command that `fd` runs for what it finds.
+    fn walk_fd(&mut self, command: &ShellCommand) {
+        let starts = |word: &Word| matches!(word.raw(), "-x" | "-X" | "--exec" | "--exec-batch");
+        let arguments = command.arguments();
+        let Some(at) = arguments.iter().position(starts) else { return };
+        let mut argv: Vec<Word> = arguments[at + 1..].to_vec();
+        let found = self.find_output(&ShellCommand {
+            argv: command.argv[..=at].to_vec(),
+            ..ShellCommand::default()
+        });
+        let found = found.raw().trim_end();
+        if !argv.iter().any(|word| word.raw().contains("{}")) {
+            argv.push(Word::new("{}"));
+        }
+        let argv = argv.iter().map(|word| self.fill_placeholder(word, "{}", found)).collect();
+        let inner = ShellCommand { argv, cwd: command.cwd.clone(), ..ShellCommand::default() };
+        self.walk_deeper(|walker| walker.emit_command(inner, &[]));
     }
 
     /// Walks a command that joins its words into code.

@@ -52,6 +52,7 @@ fn find_wrapper(name: &str) -> Option<Wrapper> {
         "xvfb-run" => (&["-n", "-s", "-e", "-p"], 0),
         "sshpass" => (&["-p", "-f"], 0),
         "setarch" | "runcon" => (&[], 1),
+        "screen" => (&["-S", "-dmS", "-t", "-p", "-c"], 0),
         _ => return None,
     };
     // These have flags with the same letters that take no word.

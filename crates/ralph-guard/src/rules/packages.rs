@@ -30,7 +30,7 @@ enum PackageUse {
 
 /// Programs, their subcommands (none: all of them), and what they do with packages.
 #[rustfmt::skip]
-const TOOLS: [(&[&str], &[&str], PackageUse); 13] = [
+const TOOLS: [(&[&str], &[&str], PackageUse); 15] = [
     (&["npx", "bunx", "pnpx"], &[], PackageUse::RunNode),
     (&["npm"], &["exec", "x", "create", "init"], PackageUse::RunNode),
     (&["pnpm", "yarn"], &["dlx", "create"], PackageUse::RunNode),
@@ -38,7 +38,7 @@ const TOOLS: [(&[&str], &[&str], PackageUse); 13] = [
     (&["bun"], &["run"], PackageUse::Run),
     (&["uvx", "tsx", "ts-node", "jbang", "scala-cli", "groovy"], &[], PackageUse::Run),
     (&["uv", "pipx", "gem"], &["run", "exec"], PackageUse::Run),
-    (&["deno"], &["run", "install", "serve", "test", "compile", "cache"], PackageUse::Run),
+    (&["deno"], &["run", "install", "serve", "test", "compile", "cache", "x"], PackageUse::Run),
     (&["nix"], &["run", "shell", "develop", "build", "profile"], PackageUse::Run),
     (&["go"], &["run", "install"], PackageUse::Module),
     (&["npm", "pnpm", "yarn", "bun"], &["install", "i", "add", "global"], PackageUse::Install),
@@ -46,6 +46,8 @@ const TOOLS: [(&[&str], &[&str], PackageUse); 13] = [
         &["install", "add", "pip", "tool", "inject", "download", "wheel"], PackageUse::Install),
     (&["cargo", "gem", "cpanm", "luarocks", "composer", "brew", "conda", "mamba", "opam"],
         &["install", "add", "binstall", "require", "pin", "tap"], PackageUse::Install),
+    (&["nix-shell", "nix-env", "nix-build"], &[], PackageUse::Install),
+    (&["deno", "bun", "node"], &[], PackageUse::Run),
 ];
 
 /// Flags of runners that name a package.

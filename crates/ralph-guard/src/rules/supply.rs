@@ -356,6 +356,8 @@ fn uses_other_registry(checked: &CheckedCommand<'_>) -> bool {
         "--index",
         "--default-index",
         "--source",
+        "--add-source",
+        "--repository-url",
     ];
     let variables = [
         "PIP_INDEX_URL",
@@ -384,9 +386,8 @@ fn uses_other_registry(checked: &CheckedCommand<'_>) -> bool {
     };
     by_variable
         || match checked.name() {
-            "pip" | "pip3" | "npm" | "pnpm" | "yarn" | "uv" | "pipx" | "gem" | "poetry" | "bun" => {
-                by_flag() || configured()
-            }
+            "pip" | "pip3" | "npm" | "pnpm" | "yarn" | "uv" | "pipx" | "gem" | "poetry" | "bun"
+            | "dotnet" | "composer" => by_flag() || configured(),
             "go" => {
                 checked.find_operand(0) == "env"
                     && words.iter().any(|word| word.raw().starts_with("GOPROXY="))
