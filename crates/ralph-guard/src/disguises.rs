@@ -75,10 +75,10 @@ fn disguise_word(word: &str, at: usize, disguise: usize) -> (String, String) {
         0 if !word.contains(is_special) => (String::new(), word.to_owned()),
         0 | 1 => (String::new(), quote(word)),
         2 => (String::new(), format!("{}\"\"{}", quote(front), quote(back))),
-        3 => (String::new(), word.chars().map(|it| format!("\\{it}")).collect()),
+        3 => (String::new(), word.chars().flat_map(|it| ['\\', it]).collect()),
         4 => {
-            let bytes: String = word.bytes().map(|it| format!("\\x{it:02x}")).collect();
-            (String::new(), format!("$'{bytes}'"))
+            let bytes: Vec<String> = word.bytes().map(|it| format!("\\x{it:02x}")).collect();
+            (String::new(), format!("$'{}'", bytes.concat()))
         }
         5 => (format!("w{at}={}; ", quote(word)), format!("\"$w{at}\"")),
         6 => (

@@ -173,10 +173,10 @@ impl Walker {
                 codes.extend(find_codes(&arguments, &["-o"]).filter_map(|it| {
                     let (option, code) = it.split_once(['=', ' '])?;
                     SSH_OPTIONS.contains(&option.to_lowercase().as_str()).then(|| code.to_owned())
-                }))
+                }));
             }
             "sed" | "gsed" => {
-                codes.extend(find_sed_scripts(&arguments).flat_map(|it| read_sed(&it)))
+                codes.extend(find_sed_scripts(&arguments).flat_map(|it| read_sed(&it)));
             }
             "make" | "gmake" => codes.extend(self.find_makefiles(command).iter().flat_map(|it| {
                 it.lines().filter_map(read_recipe).map(str::to_owned).collect::<Vec<_>>()
@@ -309,7 +309,7 @@ fn read_sed(script: &str) -> Vec<String> {
             }
             // Labels.
             ':' | 'b' | 't' | 'T' => {
-                rest = &rest[rest.find([';', '\n', '}']).unwrap_or(rest.len())..]
+                rest = &rest[rest.find([';', '\n', '}']).unwrap_or(rest.len())..];
             }
             's' | 'y' => {
                 let Some(end) = rest.chars().next() else { return codes };

@@ -83,9 +83,8 @@ impl Walker {
             }
             "ls" => {
                 let is_path = |word: &&&Word| has(&["-d"]) || has_marks(word.raw());
-                let paths: String =
-                    operands.iter().filter(is_path).map(|it| format!("{}\n", it.raw())).collect();
-                if paths.is_empty() { some() } else { Word::from_marked(paths) }
+                let paths: Vec<&str> = operands.iter().filter(is_path).map(|it| it.raw()).collect();
+                if paths.is_empty() { some() } else { line(&paths.join("\n")) }
             }
             "fd" if operands.len() > 1 => {
                 let roots = operands.iter().skip(1);

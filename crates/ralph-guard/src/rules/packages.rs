@@ -77,7 +77,7 @@ const VALUES: [&str; 20] = [
     "-n",
 ];
 
-/// Hosts with repositories of anybody. Installing from them is usual, running at once is not.
+/// Hosts where every user can have repositories. Installing from them is usual, running at once is not.
 const FORGES: [&str; 5] =
     ["github.com", "gitlab.com", "bitbucket.org", "codeberg.org", "codeload.github.com"];
 
@@ -161,13 +161,13 @@ fn takes_remote_package(checked: &CheckedCommand<'_>) -> bool {
 /// Returns where a package comes from; it may have a name and `@` in front.
 fn parse_source(text: &str) -> PackageSource<'_> {
     const SHORT: [&str; 5] = ["github:", "gitlab:", "bitbucket:", "gist:", "sourcehut:"];
-    let is_short = |it: &&str| text.starts_with(*it) || text.contains(&format!("@{it}"));
+    let is_short = |it: &str| text.starts_with(it) || text.contains(&format!("@{it}"));
     if let Some(at) = text.find("://") {
         return PackageSource::Host(parse_host(&text[at + 3..]));
     }
     match text.strip_prefix("git@") {
         Some(rest) => PackageSource::Host(parse_host(rest)),
-        None if SHORT.iter().any(|it| is_short(&it)) => PackageSource::Forge,
+        None if SHORT.iter().any(|it| is_short(it)) => PackageSource::Forge,
         None => PackageSource::Registry,
     }
 }

@@ -286,7 +286,8 @@ fn may_be_secret(checked_path: &CheckedPath<'_>) -> bool {
     }
     let parts: Vec<&str> = raw.split('/').collect();
     let last = parts.iter().rev().find(|part| !part.is_empty()).copied().unwrap_or_default();
-    if last.ends_with(".pub") || last.starts_with("known_hosts") {
+    if Path::new(last).extension().is_some_and(|it| it == "pub") || last.starts_with("known_hosts")
+    {
         return false;
     }
     let in_home = checked_path.context.home.as_deref().is_some_and(|home| {
