@@ -20,8 +20,6 @@ mod scripts;
 mod tool;
 
 #[cfg(test)]
-mod disguises;
-#[cfg(test)]
 mod tests;
 
 use std::path::{Path, PathBuf};

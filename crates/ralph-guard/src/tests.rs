@@ -1,5 +1,7 @@
 //! Tests of the guard: tables of denied and allowed commands.
 
+mod disguises;
+
 use std::collections::BTreeSet;
 
 use ralph_model::guard_policy::{GuardMode, GuardPolicy};
@@ -35,7 +37,7 @@ pub(super) fn guard_context(keeper: ListOwner, project: &str) -> GuardContext<'s
 }
 
 /// Returns the rule that denies a call, in a project at `/p`.
-pub(super) fn denied(tool: &str, text: &str, keeper: ListOwner) -> Option<&'static str> {
+fn denied(tool: &str, text: &str, keeper: ListOwner) -> Option<&'static str> {
     let field = if tool == "Bash" { "command" } else { "file_path" };
     let call = GuardedToolCall::new(tool, &serde_json::json!({ field: text }));
     match decide_call(&GuardPolicy::default(), &inspect_call(&call, &guard_context(keeper, "/p"))) {

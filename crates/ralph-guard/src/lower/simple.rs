@@ -78,7 +78,7 @@ impl Walker {
                     if declares {
                         let assigned = self.resolve_assignment(assignment);
                         if let Some((name, value)) = &assigned {
-                            self.declare_variable(&command, name, value.clone());
+                            self.assign_declared(&command, name, value.clone());
                             let assignment_text = format!("{name}={}", value.raw());
                             command.argv.push(Word::from_marked(assignment_text));
                         }
@@ -96,7 +96,7 @@ impl Walker {
                             && is_name(name)
                         {
                             let value = Word::from_marked(value.to_owned());
-                            self.declare_variable(&command, name, value.clone());
+                            self.assign_declared(&command, name, value.clone());
                             command.assigns.push((name.to_owned(), value));
                         }
                     }
@@ -116,7 +116,7 @@ impl Walker {
     }
 
     /// Sets a variable, or with `-n` makes it stand for another one.
-    fn declare_variable(&mut self, command: &ShellCommand, name: &str, value: Word) {
+    fn assign_declared(&mut self, command: &ShellCommand, name: &str, value: Word) {
         let is_reference = Arguments::new(command.arguments(), &[]).has_short_flag('n');
         match value.as_known().filter(|target| is_reference && is_name(target)) {
             Some(target) => drop(self.references.insert(name.to_owned(), target.to_owned())),

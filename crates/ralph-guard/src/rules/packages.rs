@@ -77,7 +77,8 @@ const VALUES: [&str; 20] = [
     "-n",
 ];
 
-/// Hosts where every user can have repositories. Installing from them is usual, running at once is not.
+/// Hosts where every user can have repositories. Installing from them is usual, running a package
+/// at once is not.
 const FORGES: [&str; 5] =
     ["github.com", "gitlab.com", "bitbucket.org", "codeberg.org", "codeload.github.com"];
 

@@ -6,7 +6,7 @@
 use proptest::prelude::*;
 use ralph_model::task::ListOwner;
 
-use super::tests::denied;
+use super::denied;
 
 /// Dangerous commands, word by word.
 const DANGEROUS: [&[&str]; 20] = [
