@@ -7,6 +7,9 @@ pub(super) use programs::is_remote;
 use super::interpreter::{self, CodeAction};
 use super::lower::{RedirectMode, ShellCommand, ShellSource, Word, is_shell, parse_shell_source};
 
+/// The longest path that is put together from parts in code.
+const LONGEST_HOME_PATH: usize = 256;
+
 /// A path that a command touches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PathAccess {
@@ -99,11 +102,21 @@ impl AccessCollector {
         } else {
             AccessMode::Read
         };
+        let mut home: Option<String> = None;
         for text in interpreter::find_literals(code) {
-            let is_path = !text.contains(char::is_whitespace)
-                && (text.starts_with(['/', '~', '.']) || text.contains('/'))
-                && !text.contains("://");
-            if is_path {
+            let is_word = !text.contains(char::is_whitespace) && !text.contains("://");
+            // What follows the home directory is below it.
+            home = match home {
+                _ if text == "~" => Some(text.clone()),
+                Some(home) if is_word && home.len() < LONGEST_HOME_PATH => {
+                    let path = format!("{home}/{}", text.trim_start_matches('/'));
+                    self.add_text(&path, mode);
+                    Some(path)
+                }
+                Some(_) | None => None,
+            };
+            let is_path = is_word && (text.starts_with(['/', '~', '.']) || text.contains('/'));
+            if is_path && (text != "~" || mode != AccessMode::Write) {
                 self.add_text(&text, mode);
             }
         }

@@ -7,6 +7,7 @@
 mod braces;
 mod codec;
 mod command;
+mod escapes;
 mod expand;
 mod loops;
 mod nested_code;
@@ -30,7 +31,7 @@ pub use word::Word;
 pub(super) use codec::{decode_base64, decode_hex};
 pub(super) use nested_code::{ShellSource, is_shell, parse_shell_source};
 pub(super) use printed_output::{find_roots, new_find_placeholder, new_name_placeholder};
-pub(super) use word::{GLOBS, STAR, UNKNOWN};
+pub(super) use word::{GLOBS, STAR, UNKNOWN, has_marks, may_match};
 
 /// Lowers a shell text.
 ///

@@ -1,7 +1,7 @@
 //! Finds the addresses that a command connects to, and the files it sends there.
 
 use super::arguments::Arguments;
-use super::lower::{UNKNOWN, Word};
+use super::lower::{GLOBS, UNKNOWN, Word};
 
 /// Flags of `curl` that send data; the value may name a file with `@`.
 const DATA: [&str; 9] = [
@@ -109,8 +109,11 @@ pub(super) fn parse_host(address: &str) -> &str {
     let rest = address.split_once("://").map_or(address, |(_, rest)| rest);
     let rest = rest.split(['/', '?', '#']).next().unwrap_or_default();
     let rest = rest.rsplit('@').next().unwrap_or_default();
-    match rest.strip_prefix('[') {
+    // An unquoted bracket may begin a glob.
+    match rest.strip_prefix(|it| it == '[' || GLOBS.contains(&it)) {
         Some(inner) => inner.split(']').next().unwrap_or_default(),
+        // An address of IPv6 without brackets has several colons.
+        None if rest.matches(':').count() > 1 => rest,
         None => rest.split(':').next().unwrap_or_default(),
     }
 }
@@ -118,7 +121,8 @@ pub(super) fn parse_host(address: &str) -> &str {
 /// Returns whether a host is this machine.
 pub(super) fn is_local(host: &str) -> bool {
     matches!(host, "localhost" | "0.0.0.0" | "::1" | "host.docker.internal" | "")
-        || host.starts_with("127.")
+        || host.starts_with("127.") && is_numeric_host(host)
+        || matches!(host, "ip6-localhost" | "localhost.localdomain" | "0:0:0:0:0:0:0:1")
         || host.rsplit_once('.').is_some_and(|(_, last)| matches!(last, "localhost" | "local"))
 }
 
@@ -147,6 +151,7 @@ mod tests {
         ] {
             assert_eq!(parse_host(address), expect);
         }
+        assert!(!is_local("127.0.0.1.example.net") && is_local(parse_host("::1")));
         assert!(is_local("127.0.0.1") && is_local("localhost") && !is_local("x.example.net"));
         assert!(is_numeric_host("203.0.113.9") && !is_numeric_host("a.b"));
     }

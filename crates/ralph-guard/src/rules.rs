@@ -10,6 +10,7 @@ mod git;
 mod integrity;
 mod machine;
 mod network;
+mod packages;
 mod process;
 mod process_kills;
 mod secrets;
@@ -79,6 +80,7 @@ pub fn list_rules() -> impl Iterator<Item = &'static GuardRule> {
         files::DEVICES,
         network::RULES,
         supply::RULES,
+        packages::RULES,
         secrets::RULES,
         machine::RULES,
         process::RULES,

@@ -1,5 +1,7 @@
 //! Tests of the guard: tables of denied and allowed commands.
 
+mod disguises;
+
 use std::collections::BTreeSet;
 
 use ralph_model::guard_policy::{GuardMode, GuardPolicy};
@@ -64,11 +66,13 @@ pub(super) fn table(text: &str) -> Vec<(String, String)> {
         .collect()
 }
 
-pub(super) const TABLES: [(&str, &str); 4] = [
+pub(super) const TABLES: [(&str, &str); 6] = [
     ("deny", include_str!("../tests/data/deny.txt")),
     ("allow", include_str!("../tests/data/allow.txt")),
     ("deny", include_str!("../tests/data/more-deny.txt")),
     ("allow", include_str!("../tests/data/more-allow.txt")),
+    ("deny", include_str!("../tests/data/classes-deny.txt")),
+    ("allow", include_str!("../tests/data/classes-allow.txt")),
 ];
 
 #[test]

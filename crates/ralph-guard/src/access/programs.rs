@@ -75,6 +75,7 @@ impl AccessCollector {
                 let arguments = Arguments::new(words, &["-n", "-s"]);
                 self.add_all(arguments.find_operands(), AccessMode::Remove);
             }
+            "ed" | "red" | "ex" => self.add_all(plain.find_operands(), AccessMode::Write),
             "touch" | "mkdir" | "mkfifo" | "mknod" | "tee" | "sponge" | "truncate"
             | "fallocate" => {
                 let values = ["-s", "-m", "-r", "-d", "-t", "-l", "-o", "--size", "--length"];

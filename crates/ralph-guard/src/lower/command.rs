@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::word::Word;
+use super::word::{UNKNOWN, Word};
 
 /// The state of the shell before the first command.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -130,6 +130,14 @@ pub(super) fn resolve_path(word: &Word, cwd: Option<&str>) -> Option<String> {
 
 /// Returns the file name of the program that a word names.
 pub(super) fn parse_program_name(word: &Word) -> &str {
+    // In `rm$X/home` the unknown part may end the word.
+    let first = word.raw().split('/').next().unwrap_or_default();
+    if let Some((front, _)) = first.split_once(UNKNOWN)
+        && !front.is_empty()
+        && front.chars().all(char::is_alphanumeric)
+    {
+        return "";
+    }
     let name = word.raw().rsplit('/').next().unwrap_or_default();
     if super::word::has_marks(name) { "" } else { name }
 }

@@ -172,7 +172,9 @@ impl Walker {
                 Parameter::Special(SpecialParameter::AllPositionalParameters { .. }) => {
                     Some(self.positional.clone())
                 }
-                Parameter::NamedWithAllIndices { name, .. } => self.arrays.get(name).cloned(),
+                Parameter::NamedWithAllIndices { name, .. } => {
+                    self.arrays.get(self.follow_reference(name)).cloned()
+                }
                 Parameter::Positional(_)
                 | Parameter::Special(_)
                 | Parameter::Named(_)

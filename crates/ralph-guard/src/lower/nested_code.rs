@@ -8,6 +8,7 @@ use super::printed_output::{find_roots, new_find_placeholder};
 use super::walk::{Walker, count_work};
 use super::word::{Word, replace_bounded};
 use super::wrappers::allows_unbounded;
+use crate::arguments::Arguments;
 
 /// The shells.
 const SHELLS: [&str; 9] = ["sh", "bash", "dash", "zsh", "ksh", "ash", "mksh", "rbash", "fish"];
@@ -19,6 +20,41 @@ const CARRIERS: [&str; 31] = [
     "base64", "xxd", "openssl", "gpg", "gunzip", "zcat", "rev", "tr", "sed", "awk", "printf",
     "echo", "cat", "head", "tail", "cut", "perl", "python3", "python", "grep",
 ];
+
+/// Flags of `parallel` that take the next word.
+const PARALLEL_VALUES: [&str; 28] = [
+    "-a",
+    "-j",
+    "-P",
+    "-I",
+    "-N",
+    "-n",
+    "-L",
+    "-S",
+    "-C",
+    "-d",
+    "-s",
+    "--arg-file",
+    "--jobs",
+    "--max-procs",
+    "--colsep",
+    "--delimiter",
+    "--joblog",
+    "--results",
+    "--delay",
+    "--timeout",
+    "--retries",
+    "--tmpdir",
+    "--workdir",
+    "--wd",
+    "--tagstring",
+    "--load",
+    "--halt",
+    "--block",
+];
+
+/// What `parallel` replaces by an input, or by a part of it.
+const PARALLEL_MARKS: [&str; 8] = ["{}", "{.}", "{/}", "{//}", "{/.}", "{1}", "{2}", "{3}"];
 
 /// Bytes of code per unit of work: it is searched for about a hundred patterns.
 const CODE_BYTES_PER_UNIT: usize = 16;
@@ -67,6 +103,34 @@ pub(crate) fn parse_shell_source(arguments: &[Word]) -> ShellSource<'_> {
         Some(script) => ShellSource::Script(script, &arguments[at + 1..]),
         None => ShellSource::Input,
     }
+}
+
+/// Returns the inputs of `parallel`: its arguments after `:::`, or lines of its input or a file.
+fn find_inputs(flags: &[Word], given: &[Word], command: &ShellCommand) -> Vec<String> {
+    let reads_file = |word: &Word| {
+        word.raw() == "::::" || word.raw().starts_with("-a") || word.raw().starts_with("--arg-file")
+    };
+    if flags.iter().chain(given).any(reads_file) {
+        return vec![Word::new_unknown().to_code()];
+    }
+    if given.is_empty() {
+        let input = command.stdin.clone().unwrap_or_default().to_code();
+        return input.lines().map(str::to_owned).collect();
+    }
+    given.iter().filter(|word| !word.raw().starts_with(":::")).map(Word::to_code).collect()
+}
+
+/// Fills an input into code; without a mark it comes last.
+fn fill_marks(code: &str, marks: &[&str], input: &str) -> Option<String> {
+    let mut filled = code.to_owned();
+    let mut is_filled = false;
+    for mark in marks.iter().filter(|mark| !mark.is_empty()) {
+        if filled.contains(mark) {
+            filled = replace_bounded(&filled, mark, input)?;
+            is_filled = true;
+        }
+    }
+    Some(if is_filled { filled } else { format!("{code} {input}") })
 }
 
 /// Where a shell reads its commands.
@@ -120,7 +184,8 @@ impl Walker {
                 }
             }
             "find" => self.walk_find(command),
-            "watch" | "parallel" => self.walk_joined_code(name, command),
+            "fd" | "fdfind" => self.walk_fd(command),
+            "watch" | "parallel" | "env_parallel" | "sem" => self.walk_joined_code(name, command),
             "su" | "script" | "flock" | "npx" | "runuser" => {
                 let code = arguments.iter().position(|word| {
                     let flags = word.raw().strip_prefix('-').unwrap_or_default();
@@ -132,16 +197,12 @@ impl Walker {
                 }
             }
             "git" => self.walk_git(command),
-            "tar" | "gtar" | "bsdtar" => {
-                for word in arguments {
-                    let code = word.raw().strip_prefix("--checkpoint-action=exec=");
-                    let code = code.or_else(|| word.raw().strip_prefix("--to-command="));
-                    if let Some(code) = code.map(str::to_owned) {
-                        self.walk_subshell(|walker| walker.walk_nested_text(&code));
-                    }
-                }
-            }
             _ => self.walk_interpreter(name, command),
+        }
+        for code in self.find_escapes(name, command) {
+            if self.spend_work(count_work(&code)) && parse::parse_program(&code).is_ok() {
+                self.walk_subshell(|walker| walker.walk_nested_text(&code));
+            }
         }
         // A program that the text has written before.
         if let Some(program) = command.argv.first().filter(|word| word.raw().contains('/'))
@@ -168,6 +229,8 @@ impl Walker {
                 let (cwd, stdin) = (command.cwd.clone(), command.stdin.clone());
                 self.walk_subshell(|walker| {
                     (walker.positional, walker.cwd) = (positional, cwd);
+                    let assigns = command.assigns.iter().cloned();
+                    walker.variables.extend(assigns.map(|(name, value)| (name, vec![value])));
                     let before = std::mem::replace(&mut walker.stdin, stdin);
                     walker.walk_nested_text(&code);
                     walker.stdin = before;
@@ -251,44 +314,54 @@ impl Walker {
         }
     }
 
+    /// Walks the command that `fd` runs for what it finds.
+    fn walk_fd(&mut self, command: &ShellCommand) {
+        let starts = |word: &Word| matches!(word.raw(), "-x" | "-X" | "--exec" | "--exec-batch");
+        let arguments = command.arguments();
+        let Some(at) = arguments.iter().position(starts) else { return };
+        let mut argv: Vec<Word> = arguments[at + 1..].to_vec();
+        let found = self.find_output(&ShellCommand {
+            argv: command.argv[..=at].to_vec(),
+            ..ShellCommand::default()
+        });
+        let found = found.raw().trim_end();
+        if !argv.iter().any(|word| word.raw().contains("{}")) {
+            argv.push(Word::new("{}"));
+        }
+        let argv = argv.iter().map(|word| self.fill_placeholder(word, "{}", found)).collect();
+        let inner = ShellCommand { argv, cwd: command.cwd.clone(), ..ShellCommand::default() };
+        self.walk_deeper(|walker| walker.emit_command(inner, &[]));
+    }
+
     /// Walks a command that joins its words into code.
     fn walk_joined_code(&mut self, name: &str, command: &ShellCommand) {
         let arguments = command.arguments();
-        let flags = arguments.iter().take_while(|word| word.raw().starts_with('-')).count();
+        let values: &[&str] =
+            if name == "watch" { &["-n", "--interval"] } else { &PARALLEL_VALUES };
+        let mut flags = 0;
+        while let Some(word) = arguments.get(flags).filter(|word| word.raw().starts_with('-')) {
+            flags += if values.contains(&word.raw()) { 2 } else { 1 };
+        }
+        let (stated, rest) = arguments.split_at(flags.min(arguments.len()));
         let before = self.execution;
-        let (stated, rest) = arguments.split_at(flags);
-        if name == "parallel" && allows_unbounded(stated, &["-j", "--jobs", "-P"]) {
+        if name != "watch" && allows_unbounded(stated, &["-j", "--jobs", "-P"]) {
             self.execution.copies = Copies::AsInput;
         }
-        let rest = match (name, arguments.get(flags.saturating_sub(1)).map(Word::raw)) {
-            ("watch", Some("-n" | "--interval")) | ("parallel", Some("-j" | "--jobs")) => {
-                rest.get(1..).unwrap_or_default()
-            }
-            _ => rest,
-        };
         let end = rest.iter().position(|word| word.raw().starts_with(":::"));
         let (words, given) = rest.split_at(end.unwrap_or(rest.len()));
-        let code: Vec<String> = words.iter().map(Word::to_code).collect();
-        let code = code.join(" ");
-        let mut values: Vec<String> = given.iter().skip(1).map(Word::to_code).collect();
-        if values.is_empty() && name == "parallel" {
-            let input = command.stdin.clone().unwrap_or_default().to_code();
-            values = input.lines().map(str::to_owned).collect();
-        }
+        let code = words.iter().map(Word::to_code).collect::<Vec<_>>().join(" ");
         let fed_by = std::mem::replace(&mut self.fed_by, command.fed_by.clone());
-        if values.is_empty() {
+        let inputs = if name == "watch" { Vec::new() } else { find_inputs(stated, given, command) };
+        if inputs.is_empty() {
             self.walk_subshell(|walker| walker.walk_nested_text(&code));
         }
-        for value in values {
+        let own_mark = Arguments::new(stated, &[]).find_flag_values(&["-I"]);
+        let marks: Vec<&str> = own_mark.iter().map(String::as_str).chain(PARALLEL_MARKS).collect();
+        for input in inputs {
             if !self.spend_one() {
                 break;
             }
-            let code = if code.contains("{}") {
-                replace_bounded(&code, "{}", &value)
-            } else {
-                Some(format!("{code} {value}"))
-            };
-            match code {
+            match fill_marks(&code, &marks, &input) {
                 Some(code) => self.walk_subshell(|walker| walker.walk_nested_text(&code)),
                 None => self.record_error(LoweringError::TooMuch),
             }

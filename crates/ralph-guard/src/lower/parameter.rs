@@ -6,6 +6,40 @@ use super::simple::MOST_VALUE_CHOICES;
 use super::walk::Walker;
 use super::word::{Word, replace_bounded};
 
+/// Values of variables that every shell has, and programs that variables name by convention. The
+/// programs have whole paths, so that removing or writing one is outside of the project.
+const USUAL_VALUES: [(&str, &str); 26] = [
+    ("IFS", " \t\n"),
+    ("SHELL", "/bin/bash"),
+    ("BASH", "/bin/bash"),
+    ("CC", "/usr/bin/cc"),
+    ("CXX", "/usr/bin/c++"),
+    ("LD", "/usr/bin/ld"),
+    ("AR", "/usr/bin/ar"),
+    ("PYTHON", "/usr/bin/python3"),
+    ("PYTHON3", "/usr/bin/python3"),
+    ("NODE", "/usr/bin/node"),
+    ("NPM", "/usr/bin/npm"),
+    ("MAKE", "/usr/bin/make"),
+    ("CARGO", "/usr/bin/cargo"),
+    ("GO", "/usr/bin/go"),
+    ("JAVA", "/usr/bin/java"),
+    ("RUSTC", "/usr/bin/rustc"),
+    ("RUBY", "/usr/bin/ruby"),
+    ("PHP", "/usr/bin/php"),
+    ("EDITOR", "/usr/bin/vi"),
+    ("PAGER", "/usr/bin/less"),
+    ("BROWSER", "/usr/bin/xdg-open"),
+    ("CMAKE", "/usr/bin/cmake"),
+    ("PIP", "/usr/bin/pip"),
+    ("DOCKER", "/usr/bin/docker"),
+    ("KUBECTL", "/usr/bin/kubectl"),
+    ("CHROME_BIN", "/usr/bin/chrome"),
+];
+
+/// The longest chain of name references that is followed.
+const MOST_REFERENCES: usize = 8;
+
 impl Walker {
     /// Returns the value of a parameter expansion.
     #[expect(clippy::wildcard_enum_match_arm, reason = "the other kinds change a value")]
@@ -188,12 +222,12 @@ impl Walker {
             }
             Parameter::Special(_) => None,
             Parameter::NamedWithIndex { name, index } => {
-                let members = self.arrays.get(name)?;
+                let members = self.arrays.get(self.follow_reference(name))?;
                 let at: usize = index.trim().parse().ok()?;
                 members.get(at).cloned()
             }
             Parameter::NamedWithAllIndices { name, .. } => {
-                self.arrays.get(name).map(|members| join_words(members))
+                self.arrays.get(self.follow_reference(name)).map(|members| join_words(members))
             }
         };
         if !indirect {
@@ -205,16 +239,17 @@ impl Walker {
 
     /// Returns the value of a variable in the current combination of possible values.
     pub(super) fn find_variable(&mut self, name: &str) -> Option<Word> {
-        match name {
+        let name = self.follow_reference(name).to_owned();
+        match name.as_str() {
             "PWD" => return self.cwd.as_deref().map(Word::new),
             "HOME" if !self.variables.contains_key("HOME") => {
                 return self.home.as_deref().map(Word::new);
             }
             _ => {}
         }
-        let values = self.variables.get(name);
+        let values = self.variables.get(&name);
         let Some(values) = values else {
-            return self.arrays.get(name).and_then(|members| members.first().cloned());
+            return self.arrays.get(&name).and_then(|members| members.first().cloned());
         };
         self.value_choices = self.value_choices.max(values.len());
         values.get(self.value_choice % values.len().max(1)).cloned()
@@ -222,7 +257,8 @@ impl Walker {
 
     /// Sets a variable. Under a condition the previous value remains possible as well.
     pub(super) fn assign_variable(&mut self, name: &str, value: Word) {
-        let values = self.variables.entry(name.to_owned()).or_default();
+        let name = self.follow_reference(name).to_owned();
+        let values = self.variables.entry(name.clone()).or_default();
         if self.conditions == 0 {
             values.clear();
         }
@@ -237,8 +273,24 @@ impl Walker {
         }
     }
 
+    /// Returns the variable that a name stands for.
+    pub(super) fn follow_reference<'a>(&'a self, name: &'a str) -> &'a str {
+        let mut name = name;
+        for _ in 0..MOST_REFERENCES {
+            match self.references.get(name) {
+                Some(target) => name = target,
+                None => break,
+            }
+        }
+        name
+    }
+
     fn record_unknown(&mut self, parameter: &Parameter) -> Word {
         if let Parameter::Named(name) | Parameter::NamedWithIndex { name, .. } = parameter {
+            let target = self.follow_reference(name);
+            if let Some((_, value)) = USUAL_VALUES.iter().find(|(usual, _)| *usual == target) {
+                return Word::new(value);
+            }
             self.unknown_variables.push(name.clone());
         }
         if let Parameter::Special(SpecialParameter::ProcessId) = parameter {

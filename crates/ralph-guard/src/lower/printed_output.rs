@@ -3,7 +3,8 @@
 use super::codec;
 use super::command::{ShellCommand, resolve_path};
 use super::walk::Walker;
-use super::word::{ONE, STAR, Word};
+use super::word::{ONE, STAR, Word, has_marks, mark_globs};
+use crate::arguments::Arguments;
 
 impl Walker {
     /// Returns what a command prints.
@@ -22,10 +23,10 @@ impl Walker {
             "" if command.argv.is_empty() => Word::default(),
             // The commands that these run print; the others print nothing.
             "eval" | "source" | "." | "sh" | "bash" | "dash" | "zsh" | "ksh" | "ash" | "trap"
-            | "watch" | "parallel" | "cd" | "mkdir" | "rm" | "cp" | "mv" | "touch" | "export"
-            | "set" | "test" | "[" | "true" | "false" | ":" | "sleep" | "chmod" | "kill"
-            | "wait" | "unset" | "read" | "local" | "declare" | "alias" | "shift" | "return"
-            | "exit" | "ln" => Word::default(),
+            | "watch" | "parallel" | "env_parallel" | "sem" | "cd" | "mkdir" | "rm" | "cp"
+            | "mv" | "touch" | "export" | "set" | "test" | "[" | "true" | "false" | ":"
+            | "sleep" | "chmod" | "kill" | "wait" | "unset" | "read" | "local" | "declare"
+            | "alias" | "shift" | "return" | "exit" | "ln" => Word::default(),
             "echo" => format_echo(arguments),
             "printf" => format_printf(arguments),
             "cat" | "tee" | "head" | "tail" | "sort" | "uniq" | "tac" | "grep" => {
@@ -80,7 +81,18 @@ impl Walker {
                 let found = roots.iter().map(|root| format!("{}/{name}\n", root.raw()));
                 Word::from_marked(found.collect())
             }
-            "ls" | "fd" => some(),
+            "ls" => {
+                let is_path = |word: &&&Word| has(&["-d"]) || has_marks(word.raw());
+                let paths: Vec<&str> = operands.iter().filter(is_path).map(|it| it.raw()).collect();
+                if paths.is_empty() { some() } else { line(&paths.join("\n")) }
+            }
+            "fd" if operands.len() > 1 => {
+                let roots = operands.iter().skip(1);
+                let found =
+                    roots.map(|root| format!("{}/{}\n", root.raw(), new_name_placeholder()));
+                Word::from_marked(found.collect())
+            }
+            "fd" => some(),
             "git" if has(&["--show-toplevel"]) => {
                 let project = self.variables.get("CLAUDE_PROJECT_DIR").and_then(|it| it.first());
                 project.map_or_else(Word::new_unknown, |project| line(project.raw()))
@@ -146,7 +158,11 @@ pub(crate) fn new_find_placeholder(arguments: &[Word]) -> String {
         "-amin",
         "-links",
     ];
-    if arguments.iter().any(|word| TESTS.contains(&word.raw())) {
+    let is_negative = |word: &Word| matches!(word.raw(), "!" | "-not");
+    let name = Arguments::new(arguments, &[]).find_value(&["-name", "-iname"]);
+    if let Some(name) = name.filter(|_| !arguments.iter().any(is_negative)) {
+        format!("{STAR}/{}", mark_globs(name.raw()))
+    } else if arguments.iter().any(|word| TESTS.contains(&word.raw())) {
         new_name_placeholder()
     } else {
         STAR.to_string()

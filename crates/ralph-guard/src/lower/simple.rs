@@ -9,6 +9,8 @@ use super::command::{Redirect, RedirectMode, ShellCommand, resolve_path};
 use super::nested_code::{ShellSource, is_shell, parse_shell_source};
 use super::walk::{COMMAND_UNITS, Walker, count_work};
 use super::word::{UNKNOWN, Word};
+use super::wrappers::is_name;
+use crate::arguments::Arguments;
 
 /// The most values of one variable that are tried; with more, the variable counts as unknown.
 pub(super) const MOST_VALUE_CHOICES: usize = 4;
@@ -76,7 +78,7 @@ impl Walker {
                     if declares {
                         let assigned = self.resolve_assignment(assignment);
                         if let Some((name, value)) = &assigned {
-                            self.assign_variable(name, value.clone());
+                            self.assign_declared(&command, name, value.clone());
                             let assignment_text = format!("{name}={}", value.raw());
                             command.argv.push(Word::from_marked(assignment_text));
                         }
@@ -88,6 +90,16 @@ impl Walker {
                 }
                 CommandPrefixOrSuffixItem::Word(word) => {
                     let words = self.expand_word(&word.value);
+                    // `declare "name=value"`.
+                    for word in words.iter().filter(|_| declares) {
+                        if let Some((name, value)) = word.raw().split_once('=')
+                            && is_name(name)
+                        {
+                            let value = Word::from_marked(value.to_owned());
+                            self.assign_declared(&command, name, value.clone());
+                            command.assigns.push((name.to_owned(), value));
+                        }
+                    }
                     command.argv.extend(words);
                 }
                 CommandPrefixOrSuffixItem::IoRedirect(redirect) => {
@@ -101,6 +113,15 @@ impl Walker {
         }
         command.variables = std::mem::replace(&mut self.unknown_variables, nameless);
         command
+    }
+
+    /// Sets a variable, or with `-n` makes it stand for another one.
+    fn assign_declared(&mut self, command: &ShellCommand, name: &str, value: Word) {
+        let is_reference = Arguments::new(command.arguments(), &[]).has_short_flag('n');
+        match value.as_known().filter(|target| is_reference && is_name(target)) {
+            Some(target) => drop(self.references.insert(name.to_owned(), target.to_owned())),
+            None => self.assign_variable(name, value),
+        }
     }
 
     /// Returns the name and the value of an assignment; arrays are only stored.
@@ -310,6 +331,7 @@ impl Walker {
                     self.variables.remove(word.raw());
                     self.arrays.remove(word.raw());
                     self.functions.remove(word.raw());
+                    self.references.remove(word.raw());
                 }
             }
             "read" => {

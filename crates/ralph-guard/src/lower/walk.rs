@@ -49,6 +49,8 @@ pub(super) struct Walker {
     /// The possible values of each variable; several if they depend on a condition.
     pub(super) variables: BTreeMap<String, Vec<Word>>,
     pub(super) arrays: BTreeMap<String, Vec<Word>>,
+    /// The variables that stand for another one, by `declare -n`.
+    pub(super) references: BTreeMap<String, String>,
     pub(super) positional: Vec<Word>,
     pub(super) functions: BTreeMap<String, Rc<FunctionBody>>,
     /// The functions that are being called.
@@ -88,6 +90,7 @@ enum LoopsWhile {
 pub(super) struct SubshellSnapshot {
     variables: BTreeMap<String, Vec<Word>>,
     arrays: BTreeMap<String, Vec<Word>>,
+    references: BTreeMap<String, String>,
     positional: Vec<Word>,
     functions: BTreeMap<String, Rc<FunctionBody>>,
     cwd: Option<String>,
@@ -102,6 +105,7 @@ impl Walker {
             error: None,
             variables: variables.collect(),
             arrays: BTreeMap::new(),
+            references: BTreeMap::new(),
             positional: Vec::new(),
             functions: BTreeMap::new(),
             calls: Vec::new(),
@@ -182,6 +186,7 @@ impl Walker {
         SubshellSnapshot {
             variables: self.variables.clone(),
             arrays: self.arrays.clone(),
+            references: self.references.clone(),
             positional: self.positional.clone(),
             functions: self.functions.clone(),
             cwd: self.cwd.clone(),
@@ -191,6 +196,7 @@ impl Walker {
     pub(super) fn restore_state(&mut self, saved: SubshellSnapshot) {
         self.variables = saved.variables;
         self.arrays = saved.arrays;
+        self.references = saved.references;
         self.positional = saved.positional;
         self.functions = saved.functions;
         self.cwd = saved.cwd;

@@ -88,6 +88,28 @@ pub(crate) fn has_marks(text: &str) -> bool {
     text.contains([UNKNOWN, STAR, ONE, CLASS])
 }
 
+/// Returns whether a text with marks may stand for a name.
+pub(crate) fn may_match(pattern: &str, name: &str) -> bool {
+    let name: Vec<char> = name.chars().collect();
+    // Which beginnings of the name the pattern matches so far.
+    let mut matched = vec![false; name.len() + 1];
+    matched[0] = true;
+    let mut rest = pattern.chars();
+    while let Some(it) = rest.next() {
+        if it == CLASS {
+            rest.by_ref().find(|end| *end == ']');
+        }
+        matched = (0..=name.len())
+            .map(|at| match it {
+                UNKNOWN | STAR => matched[..=at].contains(&true),
+                ONE | CLASS => at > 0 && matched[at - 1],
+                other => at > 0 && matched[at - 1] && name[at - 1] == other,
+            })
+            .collect();
+    }
+    matched[name.len()]
+}
+
 /// Returns the text with its glob characters marked.
 pub(super) fn mark_globs(text: &str) -> String {
     text.chars()

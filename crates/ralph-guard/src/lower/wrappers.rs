@@ -1,6 +1,8 @@
 //! Wrappers: programs that run another program with the rest of their arguments.
 
-use super::command::{Copies, LoweringError, ShellCommand, parse_program_name};
+use super::command::{
+    Copies, LoweringError, Redirect, RedirectMode, ShellCommand, parse_program_name,
+};
 use super::walk::{Walker, count_work};
 use super::word::{Word, replace_bounded};
 use crate::arguments::Arguments;
@@ -35,7 +37,7 @@ fn find_wrapper(name: &str) -> Option<Wrapper> {
             "--max-args", "--max-procs", "--replace", "--delimiter", "--arg-file"], 0),
         "time" => (&["-f", "-o", "--format", "--output"], 0),
         "exec" => (&["-a"], 0),
-        "chroot" | "taskset" => (&[], 1),
+        "chroot" | "taskset" | "setarch" | "runcon" => (&[], 1),
         "unshare" => (&["-S", "-G", "-R", "-w", "--root", "--wd", "--setuid", "--setgid"], 0),
         "setpriv" => (&["--reuid", "--regid", "--groups"], 0),
         "chrt" => (&["-T", "-P", "-D"], 1),
@@ -46,6 +48,10 @@ fn find_wrapper(name: &str) -> Option<Wrapper> {
         | "caffeinate" | "chronic" | "unbuffer" | "torsocks" | "torify" | "proxychains"
         | "catchsegv" | "dbus-launch" | "eatmydata" | "noglob" | "rlwrap" => (&["-f", "-t"], 0),
         "faketime" => (&["-f"], 1),
+        "valgrind" | "linux32" | "linux64" | "dbus-run-session" | "fakeroot" | "coreutils" => (&[], 0),
+        "xvfb-run" => (&["-n", "-s", "-e", "-p"], 0),
+        "sshpass" => (&["-p", "-f"], 0),
+        "screen" => (&["-S", "-dmS", "-t", "-p", "-c"], 0),
         _ => return None,
     };
     // These have flags with the same letters that take no word.
@@ -84,6 +90,11 @@ impl Walker {
                 if allows_unbounded(flags, &["-P", "--max-procs"]) {
                     command.execution.copies = Copies::AsInput;
                 }
+                let files = Arguments::new(flags, &[]).find_flag_values(&["-a", "--arg-file"]);
+                command.redirects.extend(files.into_iter().map(|file| Redirect {
+                    path: Word::from_marked(file),
+                    mode: RedirectMode::Read,
+                }));
                 let given = self.apply_xargs(&command, flags);
                 return given.into_iter().flat_map(|command| self.peel_wrappers(command)).collect();
             }
@@ -174,6 +185,10 @@ fn take_wrapped(command: &mut ShellCommand, name: &str, wrapper: &Wrapper) -> Op
             if matches!(text, "-C" | "--chdir" | "-D") && matches!(name, "env" | "sudo") {
                 let to = command.argv.get(at + 1)?;
                 command.cwd = super::command::resolve_path(to, command.cwd.as_deref());
+            }
+            if let Some(program) = text.strip_prefix("--coreutils-prog=") {
+                let rest = command.argv[at + 1..].iter().cloned();
+                return Some(std::iter::once(Word::new(program)).chain(rest).collect());
             }
             // `flock FILE -c CODE` is handled elsewhere.
             if name == "flock" && text == "-c" {

@@ -145,9 +145,12 @@ pub(super) const RULES: &[GuardRule] = &[
                 let to = Arguments::new(it.words(), &values).find_operands().pop();
                 to.is_some_and(|to| is_remote(to) && !is_local(parse_host(to.raw())))
             }
-            "sftp" | "ftp" | "lftp" | "tftp" | "croc" | "wormhole" | "magic-wormhole" => {
-                !it.list_operands().is_empty()
+            "sftp" | "ftp" | "lftp" | "tftp" => {
+                let values = ["-i", "-P", "-F", "-o", "-l", "-p", "-b"];
+                let to = Arguments::new(it.words(), &values).find_operands();
+                to.first().is_some_and(|to| !is_local(parse_host(to.raw())))
             }
+            "croc" | "wormhole" | "magic-wormhole" => !it.list_operands().is_empty(),
             "rclone" => {
                 matches!(it.find_operand(0), "copy" | "sync" | "move" | "copyto" | "moveto")
             }
@@ -164,7 +167,8 @@ pub(super) const RULES: &[GuardRule] = &[
         |it| {
             let git = GitCall::new(it.words());
             let to = git.rest.find_operands().first().map(|word| word.raw()).unwrap_or_default();
-            let elsewhere = to.contains("://") || to.contains('@') && to.contains(':');
+            let elsewhere = (to.contains("://") || to.contains('@') && to.contains(':'))
+                && !is_local(parse_host(to));
             it.is_program(&["git"])
                 && git.subcommand == "push"
                 && (elsewhere || is_new_remote(it, to))
@@ -262,9 +266,13 @@ fn sends_input(checked: &CheckedCommand<'_>) -> bool {
         "ssh" => {
             is_fed
                 && !checked.list_operands().is_empty()
-                && checked.list_operands().iter().all(|it| !is_local(it))
+                && checked.list_operands().iter().all(|it| !is_local(parse_host(it)))
         }
-        "openssl" => checked.find_operand(0) == "s_client" && is_fed,
+        "openssl" => {
+            let to = checked.arguments().find_value(&["-connect", "-host"]);
+            let is_here = to.is_some_and(|to| is_local(parse_host(to.raw())));
+            checked.find_operand(0) == "s_client" && is_fed && !is_here
+        }
         "wall" | "write" => is_fed,
         _ => false,
     }

@@ -6,8 +6,9 @@ use super::network::is_secret_name;
 use super::{CheckedCommand, CheckedPath, GuardRule, new_command_rule, new_path_rule};
 use crate::access::AccessMode;
 use crate::category::GuardCategory;
-use crate::lower::Word;
+use crate::lower::{Word, has_marks, may_match};
 use crate::network::{is_local, parse_host};
+use crate::place::PathLocation;
 
 const WITHOUT: &str = "Do without it; say in your answer what needs a secret.";
 
@@ -73,6 +74,16 @@ const SYSTEM: [&str; 9] = [
     "/etc/krb5.keytab",
 ];
 
+/// Names of files that contain secrets, wherever they are.
+const KEY_NAMES: [&str; 6] =
+    ["id_rsa", "id_ed25519", "id_ecdsa", "id_dsa", ".git-credentials", ".netrc"];
+
+/// Endings of names that files with keys have.
+const KEY_ENDINGS: [&str; 7] = [".pem", ".key", ".p12", ".pfx", ".ppk", ".kdbx", "credentials"];
+
+/// Files of `/proc` that show the environment or the memory of a process.
+const PROCESS_FILES: [&str; 2] = ["environ", "mem"];
+
 /// Variables that make programs load code.
 const LOADING: [&str; 22] = [
     "LD_PRELOAD",
@@ -106,7 +117,9 @@ pub(super) const RULES: &[GuardRule] = &[
         "holds secrets",
         WITHOUT,
         |it| {
-            reads_path(it) && it.placed.places().iter().any(|place| is_secret(it, place))
+            reads_path(it)
+                && (it.placed.places().iter().any(|place| is_secret(it, place))
+                    || may_be_secret(it))
                 || it.placed.mode == AccessMode::Remove
                     && it.checked_command.is_some_and(|checked| checked.is_program(&["mv"]))
                     && it.placed.places().iter().any(|place| is_secret(it, place))
@@ -146,12 +159,18 @@ pub(super) const RULES: &[GuardRule] = &[
         GuardCategory::Credentials,
         "shows the environment of a process",
         WITHOUT,
-        |it| {
-            reads_path(it)
-                && it.placed.places().iter().any(|place| {
-                    place.starts_with("/proc")
-                        && place.file_name().is_some_and(|it| it == "environ" || it == "mem")
-                })
+        |it| reads_path(it) && shows_process(it),
+    ),
+    new_command_rule(
+        "cred.process-list",
+        GuardCategory::Credentials,
+        "lists processes with their environment",
+        "List them without it, as `ps aux` does.",
+        |it| match it.name() {
+            "ps" => lists_environment(it.words()),
+            "pargs" => it.has_short_flag('e'),
+            "procenv" => true,
+            _ => false,
         },
     ),
     new_command_rule(
@@ -256,10 +275,85 @@ fn is_secret(checked_path: &CheckedPath<'_>, place: &Path) -> bool {
         || checked_path.find_homes(place).iter().any(|home| {
             place.strip_prefix(home).is_ok_and(|rest| SECRETS.iter().any(|it| rest.starts_with(it)))
         })
-        || matches!(
-            name.as_str(),
-            "id_rsa" | "id_ed25519" | "id_ecdsa" | "id_dsa" | ".git-credentials" | ".netrc"
-        )
+        || KEY_NAMES.contains(&name.as_str())
+}
+
+/// Returns whether a path that is not known completely may hold secrets in some home directory.
+fn may_be_secret(checked_path: &CheckedPath<'_>) -> bool {
+    let raw = checked_path.placed.path.raw();
+    if !has_marks(raw) {
+        return false;
+    }
+    let parts: Vec<&str> = raw.split('/').collect();
+    let last = parts.iter().rev().find(|part| !part.is_empty()).copied().unwrap_or_default();
+    if Path::new(last).extension().is_some_and(|it| it == "pub") || last.starts_with("known_hosts")
+    {
+        return false;
+    }
+    let in_home = checked_path.context.home.as_deref().is_some_and(|home| {
+        checked_path.placed.places().iter().any(|place| Path::new(home).starts_with(place))
+    });
+    KEY_NAMES.iter().any(|name| matches_part(last, name))
+        || in_home && KEY_ENDINGS.iter().any(|ending| last.ends_with(ending))
+        || SECRETS.iter().filter(|secret| **secret != ".npmrc").any(|secret| {
+            let wanted: Vec<&str> = secret.split('/').collect();
+            parts.windows(wanted.len()).any(|window| {
+                window.iter().zip(&wanted).all(|(part, name)| matches_part(part, name))
+            })
+        })
+}
+
+/// Returns whether a part of a path may stand for a name. One that is nearly unknown does not.
+fn matches_part(part: &str, name: &str) -> bool {
+    let known = part.chars().filter(|it| !has_marks(it.encode_utf8(&mut [0; 4]))).count();
+    part == name || known > 1 && may_match(part, name)
+}
+
+/// Returns whether a path shows the environment or the memory of a process.
+fn shows_process(checked_path: &CheckedPath<'_>) -> bool {
+    let raw = checked_path.placed.path.raw();
+    let (front, last) = raw.trim_end_matches('/').rsplit_once('/').unwrap_or(("", raw));
+    let process = front.rsplit('/').next().unwrap_or_default();
+    let is_process = |part: &str| {
+        has_marks(part) || part == "self" || part.chars().all(|it| it.is_ascii_digit())
+    };
+    let shown = |part: &str| {
+        let is_open = part.chars().all(|it| has_marks(it.encode_utf8(&mut [0; 4])));
+        PROCESS_FILES.iter().any(|name| may_match(part, name))
+            && (!is_open || !process.is_empty() && is_process(process))
+    };
+    let below = checked_path.placed.places().iter().filter_map(|it| it.strip_prefix("/proc").ok());
+    match &checked_path.placed.location {
+        PathLocation::Unknown => PROCESS_FILES[..1].contains(&last),
+        // Code in other languages puts such paths together.
+        PathLocation::At(places) if places.iter().any(|it| it == Path::new("/environ")) => true,
+        PathLocation::At(_) => below.into_iter().any(|rest| {
+            let name = rest.file_name().map(|it| it.to_string_lossy().into_owned());
+            let parts = rest.components().count();
+            let name = name.unwrap_or_default();
+            parts > 1 && PROCESS_FILES.contains(&name.as_str())
+                || checked_path.placed.mode == AccessMode::ReadAll
+                    && (parts == 0 || parts == 1 && is_process(&name))
+        }),
+        PathLocation::In { .. } => below.count() > 0 && shown(last),
+    }
+}
+
+/// Returns whether arguments of `ps` ask for environments: a letter `e` without a dash.
+fn lists_environment(words: &[Word]) -> bool {
+    let mut is_value = false;
+    words.iter().map(Word::raw).any(|text| {
+        let letters = text.trim_start_matches('-');
+        let is_flags = !std::mem::replace(&mut is_value, false)
+            && !text.starts_with("--")
+            && letters.chars().all(|it| it.is_ascii_alphabetic());
+        // The value of a flag is the next word.
+        is_value = is_flags
+            && letters.ends_with(['o', 'O', 'p', 'C', 'u', 'U', 'g', 'G', 't', 'q'])
+            && (text.starts_with('-') || letters.ends_with(['o', 'O', 'p', 'U', 't', 'q']))
+            || matches!(text, "--sort" | "--format" | "--pid" | "--ppid" | "--user");
+        is_flags && (!text.starts_with('-') && text.contains('e') || text.contains('E'))
+    })
 }
 
 /// Returns whether a file contains a project's secrets and is not an example file.

@@ -3,7 +3,7 @@
 use super::{GuardRule, RuleCheck};
 use crate::category::GuardCategory;
 use crate::interpreter::{self, CodeAction};
-use crate::lower::{LoweringError, ShellSource, is_shell, parse_shell_source};
+use crate::lower::{LoweringError, ShellSource, has_marks, is_shell, parse_shell_source};
 
 const PLAIN: &str = "Write the command out in full.";
 
@@ -16,34 +16,6 @@ const fn new_rule(
 ) -> GuardRule {
     GuardRule { id, category, refused, instead, check }
 }
-
-/// Variables that conventionally name programs.
-const PROGRAMS: [&str; 24] = [
-    "CC",
-    "CXX",
-    "LD",
-    "AR",
-    "PYTHON",
-    "PYTHON3",
-    "NODE",
-    "NPM",
-    "MAKE",
-    "CARGO",
-    "GO",
-    "JAVA",
-    "RUSTC",
-    "RUBY",
-    "PHP",
-    "SHELL",
-    "EDITOR",
-    "PAGER",
-    "BROWSER",
-    "CMAKE",
-    "PIP",
-    "DOCKER",
-    "KUBECTL",
-    "CHROME_BIN",
-];
 
 pub(super) const RULES: &[GuardRule] = &[
     new_rule(
@@ -84,11 +56,17 @@ pub(super) const RULES: &[GuardRule] = &[
         "runs a program that the guard cannot determine from the command",
         "Name the program, or set the variable in the same command.",
         RuleCheck::Command(|it| {
-            let unnamed = it.command.argv.first().is_some_and(|word| !word.is_known())
-                && it.name().is_empty();
-            let by_custom =
-                it.command.variables.iter().any(|name| PROGRAMS.contains(&name.as_str()));
-            unnamed && !by_custom
+            let Some(program) = it.command.argv.first() else { return false };
+            let is_elsewhere = || {
+                let path = std::path::Path::new(program.certain_prefix());
+                let project = &it.context.protected.project;
+                path.has_root() && !project.iter().any(|project| path.starts_with(project))
+                    || path.starts_with("..")
+                    || !program.raw().contains('/')
+            };
+            // `[` alone is a program, not the beginning of a glob.
+            let is_glob = has_marks(program.raw()) && program.raw().chars().count() > 1;
+            it.name().is_empty() && (!program.is_known() || is_glob && is_elsewhere())
         }),
     ),
     new_rule(

@@ -1,18 +1,45 @@
 //! Rules on the supply chain: running unreviewed code, and publishing.
 
+use std::path::{Path, PathBuf};
+
 use super::{CheckedCommand, GuardRule, new_command_rule};
 use crate::access::{AccessMode, find_accesses};
+use crate::arguments::Arguments;
 use crate::category::GuardCategory;
-use crate::lower::{ShellCommand, ShellSource, Word, is_shell, parse_shell_source};
+use crate::git::GitCall;
+use crate::interpreter::{self, CodeAction};
+use crate::lower::{RedirectMode, ShellCommand, ShellSource, Word, is_shell, parse_shell_source};
 use crate::network::{find_addresses, is_local, is_numeric_host, parse_host};
+use crate::{is_remote, normalize_lexically};
 
 const LOOK: &str =
     "Download it, look at it, and use the project's package manager where there is one.";
 const USER: &str = "Leave publishing to the user; say in your answer that it is due.";
 const REGISTRY: &str = "Use the registry that the project is set up for.";
 
+/// The hosts of the usual registries.
+pub(super) const REGISTRIES: [&str; 17] = [
+    "pypi.org",
+    "files.pythonhosted.org",
+    "registry.npmjs.org",
+    "registry.yarnpkg.com",
+    "test.pypi.org",
+    "download.pytorch.org",
+    "npm.pkg.github.com",
+    "proxy.golang.org",
+    "rubygems.org",
+    "crates.io",
+    "index.crates.io",
+    "packagist.org",
+    "conda.anaconda.org",
+    "api.nuget.org",
+    "deno.land",
+    "jsr.io",
+    "luarocks.org",
+];
+
 /// Programs that download.
-const FETCHERS: [&str; 12] = [
+const FETCHERS: [&str; 19] = [
     "curl",
     "wget",
     "fetch",
@@ -21,10 +48,44 @@ const FETCHERS: [&str; 12] = [
     "https",
     "xh",
     "lwp-request",
+    "lwp-download",
     "GET",
     "nc",
     "ncat",
     "axel",
+    "lynx",
+    "w3m",
+    "links",
+    "elinks",
+    "ftp",
+    "curlie",
+];
+
+/// Programs that write a file with the name that an address ends with.
+const SAVERS: [&str; 4] = ["wget", "aria2c", "axel", "lwp-download"];
+
+/// Programs that pass on what they read.
+const COPIERS: [&str; 15] = [
+    "cp", "mv", "ln", "install", "cat", "tee", "dd", "sed", "tr", "head", "tail", "base64",
+    "gunzip", "zcat", "openssl",
+];
+
+/// Programs that run or install the files among their operands.
+const INSTALLERS: [&str; 14] = [
+    "dpkg",
+    "rpm",
+    "apt",
+    "apt-get",
+    "dnf",
+    "yum",
+    "pip",
+    "pip3",
+    "npm",
+    "gem",
+    "java",
+    "make",
+    "installer",
+    "msiexec",
 ];
 
 pub(super) const RULES: &[GuardRule] = &[
@@ -33,7 +94,11 @@ pub(super) const RULES: &[GuardRule] = &[
         GuardCategory::SupplyChain,
         "runs downloaded code that was not reviewed",
         LOOK,
-        |it| is_fetched(it) && reads_program(it),
+        |it| {
+            it.find_sources().iter().any(|command| is_remote_fetch(command)) && reads_program(it)
+                || interpreter::find_inline_code(it.name(), it.command)
+                    .is_some_and(|code| interpreter::does_action(&code, CodeAction::RunsDownload))
+        },
     ),
     new_command_rule(
         "supply.download-and-run",
@@ -41,19 +106,16 @@ pub(super) const RULES: &[GuardRule] = &[
         "runs what the same command has just downloaded",
         LOOK,
         |it| {
-            let runs = find_accesses(it.command)
-                .into_iter()
-                .filter(|access| access.mode == AccessMode::Execute);
-            let mut names =
-                runs.map(|access| strip_dot_slash(access.path.raw())).collect::<Vec<_>>();
-            if is_interpreter(it.name()) {
-                names.extend(it.list_operands().first().map(|script| strip_dot_slash(script)));
+            let runs = find_run_files(it);
+            !runs.is_empty() && {
+                let downloads = find_downloads(it);
+                runs.iter().any(|run| {
+                    downloads.iter().any(|(path, kind)| match kind {
+                        Download::File => run == path,
+                        Download::Directory => run.starts_with(path),
+                    })
+                })
             }
-            names.retain(|name| !name.is_empty());
-            let mut before =
-                it.all.iter().take_while(|command| !std::ptr::eq(*command, it.command));
-            !names.is_empty()
-                && before.any(|command| find_downloads(command).iter().any(|it| names.contains(it)))
         },
     ),
     new_command_rule(
@@ -93,8 +155,11 @@ pub(super) const RULES: &[GuardRule] = &[
     ),
 ];
 
-fn is_fetched(checked: &CheckedCommand<'_>) -> bool {
-    checked.is_fed_by(&FETCHERS)
+/// Returns whether a command downloads from another machine.
+fn is_remote_fetch(command: &ShellCommand) -> bool {
+    let addresses = find_addresses(command.name(), command.arguments());
+    FETCHERS.contains(&command.name())
+        && (addresses.is_empty() || addresses.iter().any(|at| !is_local(parse_host(at))))
 }
 
 fn is_interpreter(name: &str) -> bool {
@@ -130,30 +195,109 @@ fn reads_program(checked: &CheckedCommand<'_>) -> bool {
                 && checked.words().iter().any(|word| !word.is_known()))
 }
 
-/// Returns the files that a command downloads.
-fn find_downloads(command: &ShellCommand) -> Vec<String> {
-    if !FETCHERS.contains(&command.name()) {
-        return Vec::new();
-    }
-    let written =
-        find_accesses(command).into_iter().filter(|access| access.mode == AccessMode::Write);
-    let mut files: Vec<String> = written.map(|access| strip_dot_slash(access.path.raw())).collect();
-    let by_address = command.name() == "wget"
-        || command.arguments().iter().any(|word| {
-            let text = word.raw();
-            text == "--remote-name"
-                || text.starts_with('-') && !text.starts_with("--") && text.contains('O')
-        });
-    if by_address {
-        let found = find_addresses(command.name(), command.arguments());
-        let names = found.iter().filter_map(|address| address.rsplit('/').next());
-        files.extend(names.filter(|name| !name.is_empty()).map(strip_dot_slash));
+/// What a download leaves on the disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Download {
+    File,
+    /// Everything below a directory: a clone, or an archive that was unpacked there.
+    Directory,
+}
+
+/// Returns the files that a command runs or installs.
+fn find_run_files(checked: &CheckedCommand<'_>) -> Vec<PathBuf> {
+    let command = checked.command;
+    let accesses = find_accesses(command).into_iter();
+    let runs = accesses.filter(|access| access.mode == AccessMode::Execute);
+    let mut files: Vec<PathBuf> = runs.map(|it| resolve(command, it.path.raw())).collect();
+    let operands = checked.list_operands();
+    if is_interpreter(checked.name()) {
+        files.extend(operands.first().map(|script| resolve(command, script)));
+        let read = command.redirects.iter().filter(|it| it.mode == RedirectMode::Read);
+        files.extend(read.map(|it| resolve(command, it.path.raw())));
+    } else if INSTALLERS.contains(&checked.name()) {
+        files.extend(operands.iter().map(|file| resolve(command, file)));
     }
     files
 }
 
-fn strip_dot_slash(path: &str) -> String {
-    path.trim_start_matches("./").to_owned()
+/// Returns what the commands before one have downloaded, copied or not.
+fn find_downloads(checked: &CheckedCommand<'_>) -> Vec<(PathBuf, Download)> {
+    let mut found: Vec<(PathBuf, Download)> = Vec::new();
+    if !checked.all.iter().any(|it| is_remote_fetch(it) || it.name() == "git") {
+        return found;
+    }
+    let before = checked.all.iter().take_while(|it| !std::ptr::eq(*it, checked.command));
+    for command in before {
+        let earlier = CheckedCommand { command, ..*checked };
+        let accesses = find_accesses(command);
+        let is_known = |path: &Path| found.iter().any(|(at, _)| at == path);
+        let copies = COPIERS.contains(&command.name())
+            && accesses.iter().any(|access| {
+                access.mode != AccessMode::Write && is_known(&resolve(command, access.path.raw()))
+            });
+        let fetches = is_remote_fetch(command);
+        let is_fed = || {
+            !command.fed_by.is_empty()
+                && earlier.find_sources().iter().any(|it| is_remote_fetch(it))
+        };
+        let unpacks = matches!(command.name(), "tar" | "bsdtar" | "unzip" | "7z" | "cpio")
+            && (is_fed()
+                || accesses.iter().any(|it| is_known(&resolve(command, it.path.raw())))
+                || command.arguments().iter().any(|it| is_known(&resolve(command, it.raw()))));
+        if unpacks {
+            let to =
+                Arguments::new(command.arguments(), &[]).find_value(&["-C", "-d", "--directory"]);
+            found.push((resolve(command, to.map_or(".", Word::raw)), Download::Directory));
+        } else if fetches || copies || is_fed() {
+            let written = accesses.iter().filter(|access| access.mode == AccessMode::Write);
+            found.extend(written.map(|it| (resolve(command, it.path.raw()), Download::File)));
+        }
+        if fetches {
+            found.extend(find_saved(command).into_iter().map(|path| (path, Download::File)));
+        }
+        found.extend(find_clone(command).map(|path| (path, Download::Directory)));
+    }
+    found
+}
+
+/// Returns the files that a command saves under the names that its addresses end with.
+fn find_saved(command: &ShellCommand) -> Vec<PathBuf> {
+    let words = command.arguments();
+    let is_saved = SAVERS.contains(&command.name())
+        || words.iter().any(|word| {
+            let text = word.raw();
+            matches!(text, "--remote-name" | "--download")
+                || text.starts_with('-') && !text.starts_with("--") && text.contains('O')
+        });
+    let to = Arguments::new(words, &[]).find_value(&[
+        "-P",
+        "--directory-prefix",
+        "--output-dir",
+        "-d",
+        "--dir",
+    ]);
+    let to = to.filter(|_| command.name() != "http").map_or(".", Word::raw);
+    let found = find_addresses(command.name(), words);
+    let names = found.iter().filter_map(|address| address.rsplit('/').next());
+    let names = names.filter(|name| is_saved && !name.is_empty());
+    names.map(|name| resolve(command, &format!("{to}/{name}"))).collect()
+}
+
+/// Returns the directory that a clone from another machine is in.
+fn find_clone(command: &ShellCommand) -> Option<PathBuf> {
+    let git = GitCall::new(command.arguments());
+    let operands =
+        Arguments::new(git.words, &["-b", "--branch", "--depth", "-c", "-o"]).find_operands();
+    let from = operands.first()?.raw();
+    let is_clone = command.name() == "git" && git.subcommand == "clone" && is_remote(operands[0]);
+    let name = from.trim_end_matches('/').rsplit(['/', ':']).next().unwrap_or_default();
+    let to = operands.get(1).map_or(name.trim_end_matches(".git"), |to| to.raw());
+    (is_clone && !is_local(parse_host(from))).then(|| resolve(command, to))
+}
+
+/// Returns the path that a word of a command names.
+fn resolve(command: &ShellCommand, path: &str) -> PathBuf {
+    normalize_lexically(&Path::new(command.cwd.as_deref().unwrap_or(".")).join(path))
 }
 
 fn publishes_package(checked: &CheckedCommand<'_>) -> bool {
@@ -197,19 +341,9 @@ fn publishes_package(checked: &CheckedCommand<'_>) -> bool {
 }
 
 fn uses_other_registry(checked: &CheckedCommand<'_>) -> bool {
-    const USUAL: [&str; 8] = [
-        "pypi.org",
-        "files.pythonhosted.org",
-        "registry.npmjs.org",
-        "registry.yarnpkg.com",
-        "test.pypi.org",
-        "download.pytorch.org",
-        "npm.pkg.github.com",
-        "proxy.golang.org",
-    ];
     let is_other = |address: &str| {
         let host = parse_host(address);
-        address.contains('.') && !USUAL.contains(&host) && !is_local(host)
+        address.contains('.') && !REGISTRIES.contains(&host) && !is_local(host)
             || address.starts_with("http://") && !is_local(host)
     };
     let flags = [
@@ -222,6 +356,8 @@ fn uses_other_registry(checked: &CheckedCommand<'_>) -> bool {
         "--index",
         "--default-index",
         "--source",
+        "--add-source",
+        "--repository-url",
     ];
     let variables = [
         "PIP_INDEX_URL",
@@ -250,9 +386,8 @@ fn uses_other_registry(checked: &CheckedCommand<'_>) -> bool {
     };
     by_variable
         || match checked.name() {
-            "pip" | "pip3" | "npm" | "pnpm" | "yarn" | "uv" | "pipx" | "gem" | "poetry" | "bun" => {
-                by_flag() || configured()
-            }
+            "pip" | "pip3" | "npm" | "pnpm" | "yarn" | "uv" | "pipx" | "gem" | "poetry" | "bun"
+            | "dotnet" | "composer" => by_flag() || configured(),
             "go" => {
                 checked.find_operand(0) == "env"
                     && words.iter().any(|word| word.raw().starts_with("GOPROXY="))

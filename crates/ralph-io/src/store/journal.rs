@@ -121,7 +121,7 @@ impl Journal {
     }
 }
 
-/// Tells whether an event must survive a power cut before ralph goes on. The others are written
+/// Tells whether an event must survive a power cut before ralph acts on it. The others are written
 /// at once too, so that they survive the end of the process, and reach the disk with the next one
 /// that must: without them a resumed run repeats a step that has no effect outside the run.
 const fn must_be_synced(event: &Event) -> bool {

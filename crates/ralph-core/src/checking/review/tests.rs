@@ -90,7 +90,7 @@ fn a_criterion_is_recognized_by_its_text_or_number() {
 }
 
 #[test]
-fn criteria_that_differ_only_in_case_or_marks_are_told_apart() {
+fn criteria_that_differ_only_in_case_or_marks_are_both_covered() {
     let criteria = ["`-v` prints more".to_owned(), "`-V` prints more".to_owned()];
     let demands = || VerdictDemands { criteria: &criteria, token: None };
     let answer = |named: [&str; 2]| {
