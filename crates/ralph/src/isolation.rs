@@ -2,12 +2,12 @@
 //!
 //! Not here: the sandbox backends, and the settings for them.
 
+mod network;
+
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use ralph_agents::{self as agents, OuterSandbox};
-use ralph_core::sandbox::allowlist::{NetworkAllowlist, NetworkSettingError};
-use ralph_core::sandbox::hosts::format_url_pattern;
 use ralph_io::agent_state;
 use ralph_io::environment::{self, SandboxChild, Variables};
 use ralph_io::git::{GitRepository, find_framework_store};
@@ -15,7 +15,7 @@ use ralph_io::process::{DiskLimit, Watch};
 use ralph_io::sandbox::proxy::{Handover, Proxy, ProxyService};
 use ralph_io::sandbox::{
     BackendConfig, ChosenBackend, DetectionContext, HandedFiles, Launcher, NoBackendError,
-    ProcessCounting, ProgramSource, ProxyEndpoint, ResourceLimits, SandboxLauncher, SandboxPaths,
+    ProcessCounting, ProgramSource, ResourceLimits, SandboxLauncher, SandboxPaths,
     SandboxedProcess, SpecError, VmSetupError, choose_with_reasons, detect_backend, sbx,
 };
 use ralph_io::sandboxed_call::AgentSandbox;
@@ -27,6 +27,7 @@ use ralph_model::sandbox::{
     Backend, GateCredentials, GitAccess, NetworkMode, RequestedBackend, SandboxPolicy,
 };
 
+use self::network::{build_reachable_hosts, start_proxy};
 use crate::agent_trial::{self, TrialSite};
 use crate::cli_error::CliError;
 use crate::memory_setup::MEMORY_FILE;
@@ -540,61 +541,6 @@ fn to_vm_error(error: &VmSetupError) -> CliError {
             )
         }
     }
-}
-
-/// Returns the hosts that agents of these kinds may reach.
-fn build_reachable_hosts(
-    site: &SandboxContext<'_>,
-    policy: &SandboxPolicy,
-    kinds: &[AgentKind],
-) -> Result<NetworkAllowlist, CliError> {
-    let mut own: Vec<String> =
-        kinds.iter().flat_map(|kind| find_user_endpoints(*kind, site.env)).collect();
-    own.extend(policy.network.packages.iter().flatten().cloned());
-    let hosts =
-        kinds.iter().flat_map(|kind| agents::find_adapter(*kind).model_hosts.iter().copied());
-    let hosts: Vec<&str> = hosts.collect();
-    let reach = NetworkAllowlist::from_policy(&policy.network, &hosts)
-        .map_err(|misread| to_host_error(&misread))?;
-    Ok(reach.with_user_endpoints(&own))
-}
-
-/// Starts the proxy, where the network goes through one.
-fn start_proxy(
-    site: &SandboxContext<'_>,
-    policy: &SandboxPolicy,
-    reach: &NetworkAllowlist,
-) -> Result<Option<(ProxyEndpoint, NetworkProxy)>, CliError> {
-    let modes = [policy.network.mode, policy.gates.network];
-    if !modes.contains(&NetworkMode::Proxy) {
-        return Ok(None);
-    }
-    let proxy = Proxy::new(reach.clone());
-    let cannot = |error: std::io::Error| {
-        let message = format!("the sandbox's proxy cannot be started: {error}");
-        CliError::new(ExitStatus::Incomplete, message)
-    };
-    let handover = Handover::open(&proxy, &site.run.join("proxy.sock")).map_err(cannot)?;
-    let (service, port) = proxy.listen_on_loopback().map_err(cannot)?;
-    let door =
-        ProxyEndpoint { handover: handover.path().to_owned(), forwards: proxy.forwards(), port };
-    Ok(Some((door, NetworkProxy { proxy, _handover: handover, _service: service })))
-}
-
-fn to_host_error(misread: &[NetworkSettingError]) -> CliError {
-    let lines: Vec<String> =
-        misread.iter().map(|it| format!("`{}`: {}", it.place, it.what)).collect();
-    CliError::for_input(lines.join("; "))
-}
-
-/// Returns the hosts that the user's environment and configuration set in place of the vendor's.
-fn find_user_endpoints(kind: AgentKind, env: &[(OsString, OsString)]) -> Vec<String> {
-    let own = environment::filter_inherited(env, SandboxChild::Agent(kind), &[]);
-    let common = environment::filter_inherited(env, SandboxChild::Agent(AgentKind::Sim), &[]);
-    let variables = own.iter().filter(|variable| !common.contains(variable));
-    let variables = variables.filter_map(|(_, value)| format_url_pattern(value.to_str()?));
-    let configured = agent_state::configuration::find_addresses(kind, env);
-    variables.chain(configured.iter().filter_map(|it| format_url_pattern(it))).collect()
 }
 
 #[cfg(test)]

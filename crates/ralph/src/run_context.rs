@@ -2,33 +2,29 @@
 //!
 //! Not here: the run itself.
 
+mod views;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use ralph_agents as agents;
-use ralph_core::ports::Ui;
 use ralph_core::run_loop::engine::EngineError;
 use ralph_io::clock;
 use ralph_io::control::StopWatcher;
 use ralph_io::environment::Variables;
 use ralph_io::git::{GitRepository, GitVcs, RestoredChanges, TakenWork};
-use ralph_io::mask::{MaskWriter, Masker};
 use ralph_io::process::Watch;
 use ralph_io::sandbox::Launcher;
 use ralph_io::store::draft::RunDraft;
 use ralph_io::store::layout::PROJECT_DIRECTORY;
-use ralph_io::store::{LockError, ProjectLayout, RunDir, RunLock, files, runs};
+use ralph_io::store::{LockError, ProjectLayout, RunDir, RunLock, runs};
 use ralph_model::ids::{RunId, TaskId};
 use ralph_model::outcome::{ExitStatus, Outcome};
 use ralph_model::recipe::{CommitOwner, Recipe};
 use ralph_model::run::RunState;
 use ralph_model::units::Millis;
 use ralph_model::worktree::{Checkpoint, UNCOMMITTED_FILES};
-use ralph_ui::session::SessionLog;
-use ralph_ui::style::Style;
-use ralph_ui::time::WallClock;
-use ralph_ui::tui::{FullScreen, FullScreenSetup, ScreenLink, SideWriter};
-use ralph_ui::view::{Fanout, TerminalView, Verbosity, ViewOptions};
+use ralph_ui::tui::{ScreenLink, SideWriter};
 use ralph_ui::writer::NonBlocking;
 
 use crate::cli::CommonArgs;
@@ -41,7 +37,7 @@ use crate::recipe::{self, SPECS_DIR};
 use crate::screen::{self, OutputStyle};
 use crate::settings::types::sections::LogLevelSetting;
 use crate::settings::{self, LoadedSettings};
-use crate::{full_screen, recording, unfinished_run};
+use crate::{full_screen, unfinished_run};
 
 /// More paths than this do not help the user to decide.
 const SHOWN_PATHS: usize = 5;
@@ -506,50 +502,6 @@ impl RunContext {
         warnings
     }
 
-    /// Returns the views of a run: the terminal and the logs in the project.
-    pub(crate) fn build_views(
-        &self,
-        run: &RunId,
-        incomplete: ExitStatus,
-        masker: &Masker,
-    ) -> Fanout<'static> {
-        let options = |style: Style, verbosity, shows_agent| ViewOptions {
-            style,
-            verbosity,
-            shows_agent,
-            clock: WallClock { zone: clock::find_local_zone(), now: clock::now },
-            columns: screen::count_terminal_columns,
-        };
-        let style = self.screen.style.clone();
-        let options_here = options(style, self.screen.verbosity, self.shows_agent);
-        let mut terminal =
-            TerminalView::new(MaskWriter::new(masker, self.out.clone()), options_here.clone());
-        for remark in &self.remarks {
-            terminal.write_remark(remark);
-        }
-        let mut views = vec![self.build_terminal_view(run, masker, options_here, terminal)];
-        // A missing log is no reason to stop; the journal has everything.
-        if let Ok(log) = files::open_log(&self.layout) {
-            let style = self.screen.style.for_log();
-            let verbosity = match self.log_level {
-                LogLevelSetting::Debug => Verbosity::Verbose,
-                LogLevelSetting::Info => Verbosity::Normal,
-                LogLevelSetting::Warn | LogLevelSetting::Error => Verbosity::Quiet,
-            };
-            let options = options(style, verbosity, false);
-            let log = MaskWriter::new(masker, log);
-            views.push(Box::new(TerminalView::new(log, options)));
-        }
-        if let Ok(log) = files::open_session_log(&self.layout, clock::now(), run) {
-            let log = SessionLog::new(
-                MaskWriter::new(masker, log),
-                WallClock { zone: clock::find_local_zone(), now: clock::now },
-            );
-            views.push(Box::new(log.with_incomplete_status(incomplete)));
-        }
-        Fanout::new(views)
-    }
-
     /// Watches for a request to stop now while a run is active.
     pub(crate) fn watch_for_stop(&self, files: &RunDir) -> Option<StopWatcher> {
         let (out, shown) = (self.out.clone(), self.full_screen.clone());
@@ -564,35 +516,6 @@ impl RunContext {
     /// Returns a non-blocking writer to the terminal.
     pub(crate) fn terminal(&self) -> NonBlocking {
         self.out.clone()
-    }
-
-    /// Returns the terminal view: plain lines, or the full screen with the plain view as fallback.
-    fn build_terminal_view(
-        &self,
-        run: &RunId,
-        masker: &Masker,
-        options: ViewOptions,
-        plain: TerminalView<MaskWriter<NonBlocking>>,
-    ) -> Box<dyn Ui> {
-        if !self.wants_tui {
-            return Box::new(plain);
-        }
-        let device = match full_screen::open_device(screen::open_stderr()) {
-            Ok(device) => device,
-            Err(why) => {
-                self.out.write_line(&format!(
-                    "warning: no full screen: {why}; continuing with plain lines"
-                ));
-                return Box::new(plain);
-            }
-        };
-        let files = self.layout.run_dir(run);
-        let send = full_screen::request_sender(files.path());
-        let plan_masker = masker.clone();
-        let read_plan = Box::new(move || recording::read_masked_plan(&files, &plan_masker));
-        let screen = self.full_screen.clone();
-        let setup = FullScreenSetup { device, send, read_plan, screen, options };
-        Box::new(FullScreen::start(setup, |screen| MaskWriter::new(masker, screen), plain))
     }
 
     /// Waits until the last line is written, but not long for a terminal that does not read.

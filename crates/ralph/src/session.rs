@@ -7,6 +7,8 @@
 //! Not here: any decision. The engine makes those; this module gives it its ports and turns its
 //! outcome into an exit code.
 
+mod preflight;
+
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -130,54 +132,6 @@ pub(crate) fn resume_run(
     OpenedRun::open(invocation, RunRequest::Resume { run, change })?.drive_to_end()
 }
 
-/// A check before a run. When it fails, nothing was paid for and no work was changed.
-struct PreflightCheck {
-    applies: AppliesTo,
-    check: fn(&OpenedRun<'_>) -> Result<(), CliError>,
-}
-
-/// The runs that a check is for.
-enum AppliesTo {
-    Both,
-    New,
-    Resumed,
-}
-
-/// The checks, in their order.
-const PREFLIGHT: [PreflightCheck; 5] = [
-    PreflightCheck { applies: AppliesTo::Both, check: check_repository_exists },
-    PreflightCheck { applies: AppliesTo::New, check: check_no_git_operation },
-    PreflightCheck { applies: AppliesTo::Both, check: check_can_commit },
-    PreflightCheck { applies: AppliesTo::Resumed, check: check_history_unmoved },
-    PreflightCheck { applies: AppliesTo::Both, check: check_tree_is_clean },
-];
-
-fn check_repository_exists(run: &OpenedRun<'_>) -> Result<(), CliError> {
-    run.context.check_repository_exists(&run.recipe)
-}
-
-fn check_no_git_operation(run: &OpenedRun<'_>) -> Result<(), CliError> {
-    run.context.check_no_git_operation_for(&run.recipe)
-}
-
-fn check_can_commit(run: &OpenedRun<'_>) -> Result<(), CliError> {
-    run.context.check_can_commit(&run.recipe)
-}
-
-fn check_history_unmoved(run: &OpenedRun<'_>) -> Result<(), CliError> {
-    match &run.origin {
-        RunOrigin::New => Ok(()),
-        RunOrigin::Resumed(state) => run.context.check_history_unmoved(state),
-    }
-}
-
-fn check_tree_is_clean(run: &OpenedRun<'_>) -> Result<(), CliError> {
-    if run.origin.has_own_work() {
-        return Ok(());
-    }
-    run.context.check_tree_is_clean(&run.recipe, run.invocation.options.dirty)
-}
-
 impl<'a> OpenedRun<'a> {
     /// Takes the lock of the work tree and reads the run.
     fn open(invocation: Invocation<'a>, request: RunRequest<'_>) -> Result<Self, CliError> {
@@ -216,20 +170,10 @@ impl<'a> OpenedRun<'a> {
 
     /// Takes the run through the other stages.
     fn drive_to_end(self) -> Result<ExitStatus, CliError> {
-        self.run_checks()?;
+        preflight::run_checks(&self)?;
         let mut isolated = self.isolate()?;
         isolated.prepare_tree()?;
         isolated.drive()
-    }
-
-    fn run_checks(&self) -> Result<(), CliError> {
-        for PreflightCheck { applies, check } in PREFLIGHT {
-            match (applies, &self.origin) {
-                (AppliesTo::New, RunOrigin::Resumed(_)) | (AppliesTo::Resumed, RunOrigin::New) => {}
-                (AppliesTo::Both | AppliesTo::New | AppliesTo::Resumed, _) => check(self)?,
-            }
-        }
-        Ok(())
     }
 
     /// Chooses the sandbox, and completes the recipe with what depends on it.

@@ -37,6 +37,7 @@ pub(crate) fn find_unfinished_run(state: &Path) -> Option<RunSummary> {
             | Outcome::PromptLost { .. }
             | Outcome::PlanMissing
             | Outcome::TasksLeft { .. }
+            | Outcome::ApprovedAtCap { .. }
             | Outcome::BaselineBroken { .. }
             | Outcome::TasksLost { .. },
         ) => false,

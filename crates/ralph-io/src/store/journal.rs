@@ -153,10 +153,9 @@ pub fn fold_journal(path: &Path) -> Result<RunState, JournalError> {
 
 /// Returns the recipe that a run began with, if its journal can be read. Reads one event.
 pub fn read_recipe(path: &Path) -> Option<Recipe> {
-    match open_for_reading(path).ok()?.next()?.ok()?.event {
-        Event::RunStarted { recipe, .. } => Some(*recipe),
-        _ => None,
-    }
+    let first = open_for_reading(path).ok()?.next()?.ok()?;
+    let Event::RunStarted { recipe, .. } = first.event else { return None };
+    Some(*recipe)
 }
 
 /// Opens a journal for reading, even if it is being written or from a later version.

@@ -175,9 +175,9 @@ pub(crate) fn a_review_in_prose_gets_a_follow_up_question(cli: Cli) {
             stage.expect_events(&[("asked", 3)]);
             stage.expect_sent("Your last answer could not be used: it contains no JSON object");
             // Codex is asked in the same session, which has the answer.
-            let quote =
-                if cli == Cli::Codex { "made.txt" } else { "> made.txt says hello. Approved!" };
-            stage.expect_sent(quote);
+            let said = "made.txt says hello. Approved!";
+            let quoted = if cli == Cli::Codex { said.to_owned() } else { format!("> {said}") };
+            stage.expect_sent(&quoted);
         }
     }
 }

@@ -65,7 +65,8 @@ pub(crate) fn apply_reply(
         (FailureRule::RetrySmaller, PromptSize::Full) => call.size = PromptSize::Smallest,
         (FailureRule::RetrySmaller, PromptSize::Smallest) | (FailureRule::FailedAttempt, _) => {
             let failed = AgentCallEnd::FailedAttempt(failure.clone());
-            call.end = Some(fall_back_to_first_answer(call, reply, failure, &form).unwrap_or(failed));
+            call.end =
+                Some(fall_back_to_first_answer(call, reply, failure, &form).unwrap_or(failed));
         }
         (FailureRule::RetryWithoutSchema, _) if !call.is_schema_refused => {
             call.is_schema_refused = true;
