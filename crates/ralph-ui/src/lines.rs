@@ -19,7 +19,7 @@ use ralph_model::plan::PlanState;
 use ralph_model::recipe::{CommitPolicy, Completion, Recipe};
 use ralph_model::review::ReviewResult;
 use ralph_model::run::{AgentCallEnd, AgentCallState, RunState};
-use ralph_model::sandbox::RequestedBackend;
+use ralph_model::sandbox::{Backend, RequestedBackend};
 use ralph_model::units::Millis;
 use ralph_model::worktree::{Checkpoint, Landed};
 
@@ -240,7 +240,11 @@ fn print_run_header<W: Write>(page: &mut LineWriter<W>, version: &str, state: &R
 /// Returns the sandbox of a run and what it is used instead of, once that is decided.
 fn format_sandbox(recipe: &Recipe) -> Option<String> {
     let RequestedBackend::This(backend) = recipe.sandbox.backend else { return None };
-    let mut text = describe_backend(backend);
+    // A warning below says what that means.
+    let mut text = match backend {
+        Backend::None => "none".to_owned(),
+        _ => describe_backend(backend),
+    };
     if !recipe.sandbox.rejected.is_empty() {
         let rejected = recipe.sandbox.rejected.iter();
         let reasons: Vec<_> =

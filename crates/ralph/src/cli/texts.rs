@@ -131,8 +131,8 @@ ralph help lists every command, and explains topics.
 ";
 
 pub(super) const RESUMING: &str = "\
-For a run that is not active any more, and for one that is only paused, which then continues in its own
-terminal.";
+For a run that is not active any more, and for one that is only paused, which then continues in
+its own terminal.";
 
 pub(super) const PAUSING: &str = "\
 An answer of an agent is checked and landed first. `ralph resume` continues, `ralph stop` stops.
@@ -143,9 +143,9 @@ For a paused run. To continue one that ended or crashed, use `ralph resume`. Exi
 is active, or it is not paused.";
 
 pub(super) const STOPPING: &str = "\
-The run ends with exit code 130, as after the first Ctrl-C: the current step finishes first. With --now
-the agent or gate is ended, as by a second Ctrl-C. `ralph resume` continues. Exit code 1 if no run is
-active.";
+The run ends with exit code 130, as after the first Ctrl-C: the current step finishes first.
+With --now the agent or gate is ended, as by a second Ctrl-C. `ralph resume` continues. Exit
+code 1 if no run is active.";
 
 pub(super) const NOTING: &str = "\
 The note becomes a section of the next prompt of a working agent, and only of that one. At most 4000

@@ -90,5 +90,5 @@ fn new_autorun_files_are_listed_at_the_end() {
     let report = sealed.run_ralph(&["report"]).expect_code(0).stdout;
     assert!(report.contains("- `.vscode/tasks.json`: editor settings"), "{report}");
     assert!(report.contains("- `run.sh`: a new executable"), "{report}");
-    assert!(!report.contains("src.txt"), "{report}");
+    assert!(!report.contains("- `src.txt`"), "{report}");
 }

@@ -118,7 +118,7 @@ fn status_and_page_show_the_current_action_of_the_agent() {
 fn the_header_names_the_sandbox_and_what_does_not_work_here() {
     let sealed = sealed();
     sealed.write_script(&crate::done(), &json!({}));
-    let none = "\n  sandbox none: agent and gates can do whatever you can\n";
+    let none = "\n  sandbox none\n";
     crate::run(&sealed, &[]).expect_code(0).expect_stderr(none);
     let sealed = repository().with_sandbox();
     sealed.write_script(&crate::done(), &json!({}));

@@ -420,7 +420,7 @@ fn doctor_shows_the_origin_of_settings() {
     "#]]
     .assert_eq(&isolation(0));
     let all = sealed.run_ralph(&["doctor", "--verbose"]).expect_code(0).stdout;
-    assert!(all.contains("sandbox.limits.output: \"64M\" (default)"), "{all}");
+    assert!(all.contains("sandbox.limits.output: \"2G\" (default)"), "{all}");
     let facts = sealed.run_ralph(&["doctor", "--json"]).expect_code(0).stdout;
     let facts: Value = serde_json::from_str(&facts).expect("JSON");
     let force = facts["isolation"].as_array().expect("a list");

@@ -65,8 +65,7 @@ pub(crate) fn apply_reply(
         (FailureRule::RetrySmaller, PromptSize::Full) => call.size = PromptSize::Smallest,
         (FailureRule::RetrySmaller, PromptSize::Smallest) | (FailureRule::FailedAttempt, _) => {
             let failed = AgentCallEnd::FailedAttempt(failure.clone());
-            call.end =
-                Some(fall_back_to_first_answer(call, reply, failure, &form).unwrap_or(failed));
+            call.end = Some(keep_first_answer(call, reply, failure, &form).unwrap_or(failed));
         }
         (FailureRule::RetryWithoutSchema, _) if !call.is_schema_refused => {
             call.is_schema_refused = true;
@@ -93,7 +92,7 @@ pub(crate) fn apply_reply(
 
 /// Returns the end of a call whose follow-up failed, where the first answer is enough: a crash or a
 /// time limit of a question about its form does not undo the work.
-fn fall_back_to_first_answer(
+fn keep_first_answer(
     call: &AgentCallState,
     reply: &Reply,
     failure: &Failure,
@@ -112,7 +111,7 @@ fn fall_back_to_first_answer(
 /// Ends a call that failed as often as it may. An agent that says nothing, or nothing that can be
 /// read, has answered in the wrong form; other failures end the run.
 fn end_failed_call(call: &mut AgentCallState, reply: &Reply, failure: &Failure, form: &AnswerForm) {
-    if let Some(end) = fall_back_to_first_answer(call, reply, failure, form) {
+    if let Some(end) = keep_first_answer(call, reply, failure, form) {
         call.end = Some(end);
         return;
     }

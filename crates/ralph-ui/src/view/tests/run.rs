@@ -60,7 +60,7 @@ fn a_run_in_a_pipe() {
     stage.shows(&expect![[r#"
         ▶ ralph 0.1.0, run 20261114-231500-k3f9
           workflow prompt, agent claude (opus)
-          sandbox none: agent and gates can do whatever you can
+          sandbox none
           at most 10 iterations, $20.00
           gates lint, test, style (soft)
 
@@ -117,7 +117,7 @@ fn a_run_in_a_log_is_ascii_with_times_and_keeps_to_its_width() {
     stage.shows(&expect![[r#"
         [23:15:00] > ralph 0.1.0, run 20261114-231500-k3f9
         [23:15:00]   workflow prompt, agent claude (opus)
-        [23:15:00]   sandbox none: agent and gates can do whatever you can
+        [23:15:00]   sandbox none
         [23:15:00]   at most 10 iterations, $20.00
         [23:15:00]   gates lint, test, style (soft)
 
@@ -175,7 +175,7 @@ fn a_run_on_a_terminal_replaces_temporary_lines() {
     stage.shows(&expect![[r#"
         ^[36m▶^[0m ralph 0.1.0, run 20261114-231500-k3f9
           workflow prompt, agent claude (opus)
-          sandbox none: agent and gates can do whatever you can
+          sandbox none
           at most 10 iterations, $20.00
           gates lint, test, style (soft)
 
@@ -204,7 +204,7 @@ fn a_verbose_run_shows_reasons() {
         [ralph] Project: /home/ada/project, journal version 2
         > ralph 0.1.0, run 20261114-231500-k3f9
           workflow prompt, agent claude (opus)
-          sandbox none: agent and gates can do whatever you can
+          sandbox none
           at most 10 iterations, $20.00
           gates lint, test, style (soft)
 
@@ -302,7 +302,7 @@ fn without_the_stream_only_the_summary_of_a_call_is_shown() {
     stage.shows(&expect![[r#"
         ▶ ralph 0.1.0, run 20261114-231500-k3f9
           workflow prompt, agent claude (opus)
-          sandbox none: agent and gates can do whatever you can
+          sandbox none
           at most 10 iterations, $20.00
           no gates: nothing is checked but the agent's word
 
@@ -333,7 +333,7 @@ fn failures_of_the_agent_are_reported_with_consequences() {
     stage.shows(&expect![[r#"
         ▶ ralph 0.1.0, run 20261114-231500-k3f9
           workflow prompt, agent claude (opus)
-          sandbox none: agent and gates can do whatever you can
+          sandbox none
           at most 10 iterations, $20.00
           gates lint, test, style (soft)
 
@@ -380,7 +380,7 @@ fn a_wait_in_a_pipe_is_a_line_now_and_then() {
     stage.shows(&expect![[r#"
         ▶ ralph 0.1.0, run 20261114-231500-k3f9
           workflow prompt, agent claude (opus)
-          sandbox none: agent and gates can do whatever you can
+          sandbox none
           at most 10 iterations, $20.00
           gates lint, test, style (soft)
 
@@ -430,7 +430,7 @@ fn leftovers_are_warned_about() {
     stage.shows(&expect![[r#"
         ▶ ralph 0.1.0, run 20261114-231500-k3f9
           workflow prompt, agent claude (opus)
-          sandbox none: agent and gates can do whatever you can
+          sandbox none
           at most 10 iterations, $20.00
           gates lint, test, style (soft)
 

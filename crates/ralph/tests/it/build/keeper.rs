@@ -267,8 +267,8 @@ fn code_changes_of_a_reviewer_are_reverted_and_its_verdict_counts() {
     let end = build(&sealed, &[]).expect_code(0);
     let message = shown(&end.stderr);
     assert!(message.contains("the reviewer changed files, which was undone; kept on"), "{message}");
-    // This one is no event of the run; the other is about the sandbox.
-    assert!(message.contains(", 2 warnings"), "{message}");
+    // This one is no event of the run; the others are about the sandbox and the branch.
+    assert!(message.contains(", 3 warnings"), "{message}");
     assert_eq!(sealed.read_file("US-1.txt"), "1\n");
     assert_eq!(
         made(&sealed),

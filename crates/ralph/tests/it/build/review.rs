@@ -130,7 +130,7 @@ fn a_review_that_gives_no_verdict_approves_nothing() {
 #[test]
 fn reviews_that_do_not_converge_are_shown_as_such() {
     let sealed = project(&[task("a", &[])], &reviewed(9), &json!({}));
-    let end = build(&sealed, &["--review-cap", "4"]).expect_code(0);
+    let end = build(&sealed, &["--review-cap", "4"]).expect_code(1);
     let message = "the reviews of a do not converge: 3 reviews in a row ask for the same thing";
     assert!(end.stderr.contains(message), "{}", end.stderr);
     let status = sealed.run_ralph(&["status"]).stdout;
