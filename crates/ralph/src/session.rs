@@ -1,6 +1,6 @@
 //! Starts or resumes a run and connects its parts; nothing else does.
 //!
-//! Both take the same stages: [`OpenedRun`] holds the lock and knows the recipe, the [`PREFLIGHT`]
+//! Both take the same stages: [`OpenedRun`] holds the lock and knows the recipe, the `preflight`
 //! checks pass, [`IsolatedRun`] has a directory and a sandbox, and the engine runs. What differs is in
 //! [`RunOrigin`].
 //!

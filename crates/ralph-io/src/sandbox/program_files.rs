@@ -52,10 +52,15 @@ pub(super) fn find_shown_part(hidden: &Path, file: &Path) -> Option<PathBuf> {
         return Some(hidden.join(modules));
     }
     let directory = below.parent()?;
-    let is_bin = directory.ends_with("bin");
-    let whole = if is_bin { directory.parent()? } else { directory };
-    // A directory directly in the home, such as `~/bin` or `~/Documents`, is not an installation.
-    let is_deep = whole.components().count() > usize::from(!is_bin);
+    let (is_bin, is_hidden) =
+        (directory.ends_with("bin"), below.as_os_str().as_bytes().starts_with(b"."));
+    // A directory directly in the home, such as `~/bin` or `~/projects`, may hold anything.
+    let whole = match directory.parent() {
+        Some(prefix) if is_bin && (is_hidden || prefix.components().count() > 1) => prefix,
+        Some(_) | None => directory,
+    };
+    let depth = whole.components().count();
+    let is_deep = depth > 1 || (depth == 1 && is_bin && is_hidden);
     let is_own = is_deep && !SHARED.iter().any(|name| whole == Path::new(name));
     Some(hidden.join(if is_own { whole } else { below }))
 }
@@ -140,10 +145,14 @@ mod tests {
         let home = Path::new("/home/u");
         for (file, expect) in [
             ("agent", Some("agent")),
+            (".agent", Some(".agent")),
+            (".tools/agent", Some(".tools/agent")),
             ("hid/agent.sh", Some("hid/agent.sh")),
             ("bin/agent", Some("bin/agent")),
             (".local/bin/agent", Some(".local/bin/agent")),
-            ("tools/bin/agent", Some("tools")),
+            ("projects/bin/agent", Some("projects/bin")),
+            ("a/tools/bin/agent", Some("a/tools")),
+            (".tools/bin/agent", Some(".tools")),
             ("else/lib/agent", Some("else/lib")),
             (".local/share/claude/versions/2.0", Some(".local/share/claude/versions")),
             (".local/share/agent", Some(".local/share/agent")),
