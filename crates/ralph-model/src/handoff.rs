@@ -122,6 +122,11 @@ impl Handoff {
         !self.derived && !self.task_completed.fully_complete
     }
 
+    /// Returns whether the last review of it asked for changes.
+    pub fn is_rejected(&self) -> bool {
+        matches!(self.outcome, Some(WorkOutcome::Passed { approved: Some(false), .. }))
+    }
+
     /// Returns whether later work builds on it. An unknown outcome counts as accepted.
     pub fn is_accepted(&self) -> bool {
         self.outcome.as_ref().is_none_or(WorkOutcome::is_accepted)

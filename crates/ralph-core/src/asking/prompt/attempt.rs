@@ -57,8 +57,9 @@ pub fn render_attempt_prompt(
     let record = record.or_else(|| is_restored.then(|| failure::RESTORED.to_owned()));
     let (feedback, _) = super::split_feedback(&state.feedback);
     let broken = list_broken_gates(state);
-    // Failed attempts are in the record of their own task, and concern no other task.
-    let is_shown = |it: &&Handoff| it.is_accepted();
+    // Failed attempts are in the record of their own task, and concern no other task. What a review
+    // rejected is described by its fix.
+    let is_shown = |it: &&Handoff| it.is_accepted() && !it.is_rejected();
     let handoffs: Vec<Handoff> = state.handoffs.iter().filter(is_shown).cloned().collect();
     let last = state.handoffs.iter().rev().find(|it| it.task_completed.task_id == task.id);
     let failed = last.filter(|it| !it.is_accepted());

@@ -104,7 +104,7 @@ fn a_first_attempt_gets_the_task() {
 
         ## How to work
         1. Read the code this task is about before you change it, and follow its patterns. Search before you assume that something is missing.
-        2. Write or extend tests for the criteria first, then the code. No placeholders, no stubs.
+        2. Write or extend tests first for criteria about code, then the code. No placeholders, no stubs.
         3. Do this task and no other. Report other work that you find instead of doing it.
         4. Never weaken, skip or delete a test or a check to make it pass. Fix the code.
         5. Run the checks until they pass, and try the result once as its user would.
@@ -340,7 +340,7 @@ fn a_review_must_verify_the_work() {
 
         ## How to review
         1. Read the changed files whole, not just the change.
-        2. Go through the acceptance criteria one by one. For each, find the code that meets it and the test that shows it, and check that it works, at the edges and when something fails. Note the evidence, or what is missing. Try the result once as its user would.
+        2. Go through the acceptance criteria one by one. For each, find the code that meets it and the test that shows it (for text, the passage), and check that it works, at the edges and when something fails. Note the evidence, or what is missing. Try the result once as its user would.
         3. Look for changes that the task did not ask for, for tests that were weakened or cannot fail, and for stubs.
         4. Request changes only for faults against the task, and name exactly what to fix and where (file and line). Style and taste are no reason.
 
