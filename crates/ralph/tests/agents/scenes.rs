@@ -182,10 +182,8 @@ pub(crate) fn a_review_in_prose_gets_a_follow_up_question(cli: Cli) {
     }
 }
 
-/// An approval without evidence is asked for again in the same session: the model still has what
-/// it was asked and what it answered, the follow-up does not quote it, and nothing is counted
-/// twice.
-pub(crate) fn a_follow_up_continues_the_session(cli: Cli) {
+/// A story whose reviewer first approves without evidence.
+fn stage_unproven_approval(cli: Cli) -> Option<Stage> {
     let mut unproven = verdict();
     unproven["criteria"] = json!([]);
     let turns = |project: &Path| {
@@ -196,7 +194,14 @@ pub(crate) fn a_follow_up_continues_the_session(cli: Cli) {
             cli.hands_over(&verdict()),
         ]
     };
-    let Some(stage) = Stage::new(cli, turns, &json!({})) else { return };
+    Stage::new(cli, turns, &json!({}))
+}
+
+/// An approval without evidence is asked for again in the same session: the model still has what
+/// it was asked and what it answered, the follow-up does not quote it, and nothing is counted
+/// twice.
+pub(crate) fn a_follow_up_continues_the_session(cli: Cli) {
+    let Some(stage) = stage_unproven_approval(cli) else { return };
     build_one_story(&stage);
     stage.expect_events(&[("asked", 3), ("iteration_started", 2)]);
     let (asked, replies) = (stage.sealed.find_events("asked"), stage.sealed.find_events("replied"));
@@ -213,18 +218,8 @@ pub(crate) fn a_follow_up_continues_the_session(cli: Cli) {
 
 /// A session that is gone is not continued: the answer is quoted to a new one.
 pub(crate) fn a_follow_up_to_a_lost_session_quotes_the_answer(cli: Cli) {
-    let mut unproven = verdict();
-    unproven["criteria"] = json!([]);
-    let turns = |project: &Path| {
-        vec![
-            cli.writes(&project.join("made.txt"), "hello"),
-            cli.hands_over(&handoff()),
-            cli.hands_over(&unproven),
-            cli.hands_over(&verdict()),
-        ]
-    };
     // The first review removes the sessions of the CLI when it ends.
-    let Some(stage) = Stage::new(cli, turns, &json!({})) else { return };
+    let Some(stage) = stage_unproven_approval(cli) else { return };
     let program = cli.name();
     let real = std::fs::read_link(stage.sealed.bin_dir().join(program)).expect("a link");
     std::fs::remove_file(stage.sealed.bin_dir().join(program)).expect("removed");
