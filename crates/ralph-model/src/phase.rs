@@ -310,6 +310,12 @@ impl Iteration {
         matches!(self.work_end(), Some(AgentCallEnd::Answered(_)))
     }
 
+    /// Returns whether the agent that does the work has answered in the wrong form and is asked
+    /// for the form alone: the work itself is not repeated.
+    pub fn is_follow_up_due(&self) -> bool {
+        self.work().is_some_and(|work| work.end.is_none() && work.wrong.is_some())
+    }
+
     /// Returns the agent call for a purpose, if there is one.
     pub fn call_state(&self, purpose: &Purpose) -> Option<&AgentCallState> {
         match (purpose, &self.phase) {

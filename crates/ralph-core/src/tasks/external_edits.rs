@@ -71,7 +71,7 @@ pub fn merge_edits(known: &TaskList, found: &TaskList, current: Option<&TaskId>)
 pub enum OpenTask<'a> {
     /// Its agent is about to be called, or called again.
     ToAsk(&'a TaskId),
-    /// Its agent has answered; its work is being checked.
+    /// Its agent has answered; its work is being checked, or the form of its answer is asked for.
     Answered(&'a TaskId),
 }
 

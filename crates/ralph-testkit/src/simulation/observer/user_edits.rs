@@ -3,7 +3,7 @@
 #![expect(clippy::wildcard_enum_match_arm, reason = "most events are about something else")]
 
 use ralph_core::tasks::validation::validate_list;
-use ralph_model::event::{Event, Purpose, Recorded};
+use ralph_model::event::{Event, Recorded};
 use ralph_model::task::{Task, TaskList, TaskStatus};
 
 use super::{Invariant, Observer, WatchedIteration};
@@ -23,9 +23,8 @@ impl Observer {
         }
         let (Some(edited), Some(now)) = (world.edited.take(), &self.list) else { return };
         let watched = self.watched.as_ref();
-        // An unusable answer is requested again, with the current task text.
-        let is_asked_again = matches!(recorded.event, Event::Asked { purpose: Purpose::Work, .. });
-        let is_answered = !is_asked_again && watched.is_some_and(|it| it.answer.is_some());
+        // A follow-up asks for the form of the answer alone: the work was for the text as it was.
+        let is_answered = watched.is_some_and(|it| it.answer.is_some());
         let mut expected = build_expected_list(&edited, watched, is_answered);
         // Committed work of an open iteration is in the file, and in the list when the iteration
         // ends.
