@@ -5,6 +5,7 @@
 use std::cell::RefCell;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::thread::{self, JoinHandle};
 use std::{env, fs};
 
 use ralph_agents as agents;
@@ -38,8 +39,17 @@ pub(crate) struct Project {
     pub(crate) directory: PathBuf,
     /// The environment ralph was started with.
     pub(crate) env: Vec<(OsString, OsString)>,
-    /// The repository, once it was found.
-    repository: RefCell<Option<GitRepository>>,
+    repository: RefCell<RepositorySearch>,
+}
+
+/// How far the search for the repository is.
+#[derive(Debug, Default)]
+enum RepositorySearch {
+    #[default]
+    NotBegun,
+    /// It runs while the settings are read: git takes as long as they do.
+    Begun(JoinHandle<Result<RepositoryDiscovery, VcsError>>),
+    Found(Box<GitRepository>),
 }
 
 impl Project {
@@ -84,7 +94,10 @@ impl Project {
             .project_dir
             .is_none()
             .then(|| find_project_above(&project.directory, &[&SETTINGS_FILES]));
-        let Some(steps) = steps.flatten() else { return Ok(project) };
+        let Some(steps) = steps.flatten() else {
+            project.begin_search();
+            return Ok(project);
+        };
         let above = vec![".."; steps].join("/");
         let command = env::args().skip(1).find(|word| !word.starts_with('-')).unwrap_or_default();
         Err(CliError::for_input(format!(
@@ -367,16 +380,34 @@ impl Project {
 
     /// Finds the repository that contains the project.
     pub(crate) fn find_repository(&self, watch: &Watch) -> Result<Option<GitRepository>, CliError> {
-        if let Some(repository) = self.repository.borrow().clone() {
-            return Ok(Some(repository.with_watch(watch.clone())));
-        }
-        match self.discover_repository(watch) {
+        let discovered = match self.repository.take() {
+            RepositorySearch::Found(repository) => {
+                self.repository.replace(RepositorySearch::Found(repository.clone()));
+                return Ok(Some((*repository).with_watch(watch.clone())));
+            }
+            RepositorySearch::Begun(search) => match search.join() {
+                Ok(Ok(found)) => Ok(found),
+                Ok(Err(_)) | Err(_) => self.discover_repository(watch),
+            },
+            RepositorySearch::NotBegun => self.discover_repository(watch),
+        };
+        match discovered {
             Ok(RepositoryDiscovery::Repository(repository)) => {
-                *self.repository.borrow_mut() = Some(GitRepository::clone(&repository));
-                Ok(Some(*repository))
+                let repository = repository.with_watch(watch.clone());
+                self.repository.replace(RepositorySearch::Found(Box::new(repository.clone())));
+                Ok(Some(repository))
             }
             Ok(RepositoryDiscovery::NotFound | RepositoryDiscovery::NoGit) => Ok(None),
             Err(error) => Err(CliError::from_git_error(error)),
+        }
+    }
+
+    /// Begins to look for the repository while other work is done.
+    fn begin_search(&self) {
+        let (directory, env) = (self.directory.clone(), self.env.clone());
+        let search = move || GitRepository::discover(&directory, env, Watch::new_detached());
+        if let Ok(search) = thread::Builder::new().name("find-git".to_owned()).spawn(search) {
+            self.repository.replace(RepositorySearch::Begun(search));
         }
     }
 

@@ -5,19 +5,25 @@
 
 use std::collections::BTreeMap;
 
+use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::types::gate::ANY_CASE_FORMAT;
 use super::types::quantity::{SIZE_FORMAT, SPAN_FORMAT};
 
 /// The expected shape of a value.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize))]
 pub(crate) enum SettingShape {
     Object {
         entries: BTreeMap<String, SettingShape>,
         /// The shape of any other key; `None` if other keys are mistakes.
+        #[serde(default)]
+        #[cfg_attr(test, serde(skip_serializing_if = "Option::is_none"))]
         free: Option<Box<SettingShape>>,
         /// The keys that must be there.
+        #[serde(default)]
+        #[cfg_attr(test, serde(skip_serializing_if = "Vec::is_empty"))]
         required: Vec<String>,
     },
     List(Box<SettingShape>),
@@ -46,7 +52,8 @@ pub(crate) enum SettingShape {
 }
 
 /// The lower end of a range.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize))]
 pub(crate) enum LowerBound {
     /// This number is allowed.
     AtLeast(f64),
@@ -55,6 +62,11 @@ pub(crate) enum LowerBound {
 }
 
 impl SettingShape {
+    /// Reads a shape that was saved as JSON.
+    pub(crate) fn from_saved(text: &str) -> Option<Self> {
+        serde_json::from_str(text).ok()
+    }
+
     /// Lowers a root schema.
     pub(crate) fn from_schema(root: &Value) -> Self {
         let none = Map::new();

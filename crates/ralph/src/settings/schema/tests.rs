@@ -32,6 +32,24 @@ fn a_small_file_is_accepted() {
     serde_json::from_value::<Settings>(document).expect("the types read it");
 }
 
+/// After a change of the settings, `UPDATE_EXPECT=1` writes the file anew.
+#[test]
+fn the_saved_shape_is_that_of_the_schema() {
+    let shape = SettingShape::from_schema(&make_schema());
+    let text = serde_json::to_string(&shape).expect("JSON").replace("},\"", "},\n\"") + "\n";
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/settings/schema/shape.json");
+    if std::env::var_os("UPDATE_EXPECT").is_some() {
+        std::fs::write(path, &text).expect("written");
+        return;
+    }
+    assert_eq!(
+        SettingShape::from_saved(SAVED_SHAPE),
+        Some(shape),
+        "UPDATE_EXPECT=1 writes it anew"
+    );
+    assert_eq!(SAVED_SHAPE, text);
+}
+
 /// Returns a document with every key of a shape set to something.
 fn sample(shape: &SettingShape) -> Value {
     match shape {
