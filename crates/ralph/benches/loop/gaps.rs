@@ -6,7 +6,7 @@
 //! that one clock measures both loops. Not here: the limits of the figures.
 
 use std::fs;
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime};
@@ -50,9 +50,19 @@ pub(crate) struct Ran {
 pub(crate) fn agent() {
     let begun = now();
     fs::write("work.txt", begun.to_string()).expect("written");
-    println!("working");
+    println!("{}", answer(&io::read_to_string(io::stdin()).unwrap_or_default()));
     let mut file = fs::OpenOptions::new().create(true).append(true).open("times").expect("opened");
     writeln!(file, "{begun} {}", now()).expect("written");
+}
+
+/// Returns an answer of the form that a prompt demands, if it demands one.
+fn answer(prompt: &str) -> String {
+    let Some((_, rest)) = prompt.split_once("\"token\": \"") else { return "working".to_owned() };
+    let token = rest.split('"').next().unwrap_or_default();
+    let mut words = prompt.split(|it: char| !it.is_ascii_alphanumeric() && it != '-');
+    let task = words.find(|word| word.starts_with("TASK-")).unwrap_or_default();
+    let done = json!({ "task_id": task, "summary": "Did it.", "fully_complete": true });
+    json!({ "token": token, "task_completed": done }).to_string()
 }
 
 fn now() -> u128 {
