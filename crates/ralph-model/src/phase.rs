@@ -310,10 +310,13 @@ impl Iteration {
         matches!(self.work_end(), Some(AgentCallEnd::Answered(_)))
     }
 
-    /// Returns whether the agent that does the work has answered in the wrong form and is asked
-    /// for the form alone: the work itself is not repeated.
-    pub fn is_follow_up_due(&self) -> bool {
-        self.work().is_some_and(|work| work.end.is_none() && work.wrong.is_some())
+    /// Returns whether the agent that does the work has said something, if only in the wrong form. A
+    /// follow-up asks for the form alone: the work was done for the task as it was.
+    pub fn has_any_answer(&self) -> bool {
+        let is_wrong = |work: &AgentCallState| {
+            work.wrong.as_ref().is_some_and(|wrong| !wrong.texts.is_empty())
+        };
+        self.is_answered() || self.work().is_some_and(is_wrong)
     }
 
     /// Returns the agent call for a purpose, if there is one.

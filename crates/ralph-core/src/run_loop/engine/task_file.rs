@@ -117,8 +117,7 @@ impl Engine<'_> {
             return Ok(());
         };
         let open = self.state.current.as_ref().and_then(|current| {
-            let has_answer = current.is_answered() || current.is_follow_up_due();
-            let open = if has_answer { OpenTask::Answered } else { OpenTask::ToAsk };
+            let open = if current.has_any_answer() { OpenTask::Answered } else { OpenTask::ToAsk };
             current.task.as_ref().map(open)
         });
         // Edits by an agent that owns the list are known already, and land later.
