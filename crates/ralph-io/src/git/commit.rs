@@ -188,22 +188,9 @@ impl GitVcs {
         tree: &str,
         message: &str,
     ) -> Result<HeadState, VcsError> {
-        let signing = CommitSigning::from_config(&self.repository.config);
         let repository = &self.repository;
         let merged = repository.merge_heads();
-        let parents = head.commit.iter().chain(&merged).flat_map(|it| ["-p", it.as_str()]);
-        let mut call = repository.build_plumbing(&["commit-tree", tree]).with_args(parents);
-        if signing.is_wanted {
-            call = call.with_args(["-S"]).with_config(&signing.settings);
-        }
-        // Missing objects are an error, and not fetched by a program that the configuration names.
-        let call = call.with_env("GIT_NO_LAZY_FETCH", "1").without_sandbox();
-        let ran = repository.commands.run(call.with_stdin(message.as_bytes().to_vec()))?;
-        if ran.code != 0 {
-            let is_signing = signing.is_wanted && !ran.has_error_text("tell me who you are");
-            return Err(if is_signing { build_signing_error(&ran) } else { ran.to_error() });
-        }
-        let commit = String::from_utf8_lossy(&ran.stdout).trim_end().to_owned();
+        let commit = self.make_commit_object(head, &merged, tree, message)?;
         let how = match (&head.commit, merged.is_empty()) {
             (None, _) => "commit (initial)",
             (Some(_), false) => "commit (merge)",
@@ -222,6 +209,36 @@ impl GitVcs {
         let now = HeadState { branch, commit: Some(commit), tree: tree.to_owned() };
         *repository.seen.borrow_mut() = Some(now.clone());
         Ok(now)
+    }
+
+    fn make_commit_object(
+        &self,
+        head: &HeadState,
+        merged: &[String],
+        tree: &str,
+        message: &str,
+    ) -> Result<String, VcsError> {
+        let repository = &self.repository;
+        let signing = CommitSigning::from_config(&repository.config);
+        if !signing.is_wanted && merged.is_empty() {
+            let parent = head.commit.as_deref();
+            if let Some(commit) = repository.write_plain_commit(tree, parent, message) {
+                return Ok(commit);
+            }
+        }
+        let parents = head.commit.iter().chain(merged).flat_map(|it| ["-p", it.as_str()]);
+        let mut call = repository.build_plumbing(&["commit-tree", tree]).with_args(parents);
+        if signing.is_wanted {
+            call = call.with_args(["-S"]).with_config(&signing.settings);
+        }
+        // Missing objects are an error, and not fetched by a program that the configuration names.
+        let call = call.with_env("GIT_NO_LAZY_FETCH", "1").without_sandbox();
+        let ran = repository.commands.run(call.with_stdin(message.as_bytes().to_vec()))?;
+        if ran.code != 0 {
+            let is_signing = signing.is_wanted && !ran.has_error_text("tell me who you are");
+            return Err(if is_signing { build_signing_error(&ran) } else { ran.to_error() });
+        }
+        Ok(String::from_utf8_lossy(&ran.stdout).trim_end().to_owned())
     }
 
     /// Returns the result of a commit although git failed: it may have been made all the same, or

@@ -72,23 +72,31 @@ impl GitRepository {
 
     /// Returns whether names and addresses are set, so that git has no reason to refuse them.
     fn has_plain_identity(&self) -> bool {
+        ["author", "committer"].into_iter().all(|role| {
+            self.find_person(role).is_some_and(|Author { name, email }| {
+                [name, email].iter().all(|it| it.contains(char::is_alphanumeric))
+            })
+        })
+    }
+
+    /// Returns the name and address that are set for the author or the committer. None if one is
+    /// missing, or if the environment also sets the date.
+    pub(super) fn find_person(&self, role: &str) -> Option<Author> {
         let env = self.commands.users_env();
-        let variable = |name: String| {
+        let variable = |key: &str| {
+            let name = format!("GIT_{role}_{key}").to_uppercase();
             let found = env.iter().find(|(known, _)| known.to_str() == Some(&name));
             found.map(|(_, value)| value.to_string_lossy().into_owned())
         };
-        let value = |role: &str, key: &str| {
-            let set = variable(format!("GIT_{role}_{key}").to_uppercase());
+        let value = |key: &str| {
             let own = || self.config.find(&format!("{role}.{key}"));
             let usual = || self.config.find(&format!("user.{key}"));
-            set.or_else(|| own().or_else(usual).map(str::to_owned))
+            variable(key).or_else(|| own().or_else(usual).map(str::to_owned))
         };
-        ["author", "committer"].into_iter().all(|role| {
-            variable(format!("GIT_{role}_DATE").to_uppercase()).is_none()
-                && ["name", "email"].into_iter().all(|key| {
-                    value(role, key).is_some_and(|it| it.contains(char::is_alphanumeric))
-                })
-        })
+        match (variable("date"), value("name"), value("email")) {
+            (None, Some(name), Some(email)) => Some(Author { name, email }),
+            (Some(_), _, _) | (None, _, _) => None,
+        }
     }
 
     /// Returns the files that git's configuration is read from, included files as well, except

@@ -7,6 +7,7 @@
 
 mod command;
 mod commit;
+mod commit_object;
 mod config;
 mod confine;
 mod diff;

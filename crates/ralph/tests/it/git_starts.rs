@@ -75,7 +75,7 @@ fn building_with_a_gate_starts_git_four_times_and_then_six_times_a_task() {
     let sealed = prepare(json!({ "review": { "enabled": false }, "gates": gates }));
     sealed.run_ralph(&["build"]).expect_code(0);
     // Before the first agent also the subjects of the last commits, for its prompt.
-    check(&sealed, 4, 6);
+    check(&sealed, 4, 5);
     assert_eq!(sealed.run_git(&["status", "--porcelain"]), "");
 }
 
@@ -83,6 +83,6 @@ fn building_with_a_gate_starts_git_four_times_and_then_six_times_a_task() {
 fn a_prompt_starts_git_three_times_and_then_three_times_an_iteration() {
     let sealed = prepare(json!({ "commit": "ralph" }));
     sealed.run_ralph(&["run", "-p", "work", "-m", "4"]).expect_code(1);
-    check(&sealed, 3, 3);
+    check(&sealed, 3, 2);
     assert_eq!(sealed.run_git(&["status", "--porcelain"]), "");
 }

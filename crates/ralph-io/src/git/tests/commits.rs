@@ -33,6 +33,33 @@ fn a_commit_has_the_surveyed_tree_and_the_trailers() {
 }
 
 #[test]
+fn a_commit_without_git_is_the_one_that_git_makes() {
+    let world = World::new();
+    let repository = world.repository();
+    let tree = world.git(&["rev-parse", "HEAD^{tree}"]);
+    let head = world.git(&["rev-parse", "HEAD"]);
+    for (parent, message) in [(Some(&*head), "ralph: work\n\nRalph-Run: x"), (None, "Grüße\n")] {
+        // Both may fall into different seconds, though hardly three times.
+        let pair = || {
+            let ours = repository.write_plain_commit(&tree, parent, message).expect("written");
+            let parents = parent.map(|it| ["-p", it]);
+            let mut args = vec!["commit-tree", &tree, "-m", message.trim_end()];
+            args.extend(parents.iter().flatten());
+            (ours, world.git(&args))
+        };
+        let is_same = (0..3).map(|_| pair()).any(|(ours, gits)| ours == gits);
+        let (ours, gits) = pair();
+        let show = |id: &str| world.git(&["cat-file", "-p", id]);
+        assert!(is_same, "{}\n---\n{}", show(&ours), show(&gits));
+    }
+    world.git(&["fsck", "--strict"]);
+    let missing = "1".repeat(40);
+    assert_eq!(repository.write_plain_commit(&missing, None, "x"), None);
+    world.git(&["config", "i18n.commitEncoding", "latin1"]);
+    assert_eq!(world.repository().write_plain_commit(&tree, None, "x"), None);
+}
+
+#[test]
 fn trailers_of_an_agents_making_are_not_taken_for_ours() {
     let world = World::new();
     let mut git = world.open();
