@@ -74,6 +74,9 @@ pub struct Recipe {
     /// The project files that gates run, as shown to people.
     #[serde(default)]
     pub gate_scripts: Vec<String>,
+    /// Further files of the project that say what gates do. A change of them is reported.
+    #[serde(default)]
+    pub gate_files: Vec<String>,
     /// Files in which text that only looks like a secret may be committed.
     #[serde(default)]
     pub secrets_allowed: Vec<Pattern>,
@@ -160,6 +163,7 @@ impl Recipe {
             unprotected: Vec::new(),
             locked: Vec::new(),
             gate_scripts: Vec::new(),
+            gate_files: Vec::new(),
             secrets_allowed: Vec::new(),
             uncommitted_before: Vec::new(),
             scope: Vec::new(),

@@ -257,6 +257,7 @@ fn build_recipe(loaded: &LoadedSettings, flow: WorkflowDefaults<'_>) -> Result<R
             .collect::<Result<_, _>>()?,
         locked: Vec::new(),
         gate_scripts: Vec::new(),
+        gate_files: Vec::new(),
         uncommitted_before: Vec::new(),
         secrets_allowed: settings
             .secrets
