@@ -13,7 +13,8 @@ use ralph_model::refusal::{Refusal, RefusalKind};
 use ralph_model::run::RunState;
 use ralph_model::units::Timestamp;
 use ralph_model::worktree::{
-    Checkpoint, History, Landed, MAX_AUTORUN_CHANGES, Observation, Survey, TreeDiff,
+    AutorunChange, AutorunKind, Checkpoint, History, Landed, MAX_AUTORUN_CHANGES, Observation,
+    Survey, TreeDiff,
 };
 
 use super::{agent_reply, answer_check, count_gate, record_passed_tree};
@@ -110,15 +111,25 @@ fn apply_observation(
     kept: Option<&str>,
 ) {
     state.may_repeat_history_reset = false;
-    let changed = observation.iter().flat_map(|seen| &seen.autorun_changes);
+    let changed = observation.iter().flat_map(|seen| &seen.autorun_changes).cloned();
+    let changed: Vec<AutorunChange> =
+        changed.chain(find_gate_changes(state, observation)).collect();
     let room = MAX_AUTORUN_CHANGES.saturating_sub(state.autorun_changes.len());
-    state.autorun_changes.extend(changed.take(room).cloned());
+    state.autorun_changes.extend(changed.into_iter().take(room));
     if let (Some(seen), None) = (observation, kept) {
         count_commits(state, seen);
     }
     forget_passed_tree(state, current);
     let (observation, kept) = (observation.cloned(), kept.map(str::to_owned));
     current.update_checking(|it| it.record_observation(Observed { observation, kept }));
+}
+
+/// Returns the changed files that say what gates check.
+fn find_gate_changes(state: &RunState, observation: Option<&Observation>) -> Vec<AutorunChange> {
+    let is_known = |path: &str| state.autorun_changes.iter().any(|it| it.path == path);
+    let files = observation.iter().flat_map(|seen| &seen.files).map(|file| &file.path);
+    let changed = files.filter(|path| state.recipe.gate_files.contains(path) && !is_known(path));
+    changed.map(|path| AutorunChange { path: path.clone(), kind: AutorunKind::Gate }).collect()
 }
 
 /// Forgets gates that passed on the observed tree: files were rewritten while they ran, so
