@@ -30,6 +30,7 @@ mod preview;
 mod project;
 mod recipe;
 mod recording;
+mod refused_paths;
 mod run_context;
 mod run_stats;
 mod scaffold;

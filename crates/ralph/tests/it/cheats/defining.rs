@@ -68,6 +68,10 @@ pub(super) const CHEATS: &[Cheat] = &[
         name: "weakens the script of a gate without a repository and a sandbox",
         scene: Scene::Own(weakens_without_repository),
     },
+    Cheat {
+        name: "leaves a weakened script of a gate to the next run",
+        scene: Scene::Own(leaves_a_weakened_script),
+    },
 ];
 
 /// Writes a program of the project.
@@ -172,6 +176,29 @@ fn weakens_without_repository(stage: &Stage) {
     };
     assert_eq!(end.code, Some(code), "{}: {}", stage.backend, end.stderr);
     assert!(output.contains(line), "{}: {}", stage.backend, end.stderr);
+}
+
+/// A run that was refused is started again.
+fn leaves_a_weakened_script(stage: &Stage) {
+    let weaken = json!({ "run": { "command": "printf '#!/bin/sh\\n' > check.sh; true" } });
+    let calls = json!([
+        { "when": { "promptContains": "weaken" }, "do": [weaken, { "claim": "DONE" }] },
+        { "do": [{ "claim": "DONE" }] }
+    ]);
+    let gates = json!([{ "command": "./check.sh" }]);
+    stage.script(&calls, json!({ "baseline": "off", "guardrails": gates }));
+    assert_eq!(stage.ralph(&["run", "-p", "weaken", "-m", "1"]).code, Some(1));
+    let again = stage.ralph(&["run", "-p", "claim", "-m", "1"]);
+    if stage.is_walled() {
+        assert_eq!(again.code, Some(1), "{}", again.stderr);
+        return;
+    }
+    assert_eq!(again.code, Some(2), "{}", again.stderr);
+    assert!(again.stderr.contains("refused for it: check.sh"), "{}", again.stderr);
+    assert!(again.stderr.contains("git checkout "), "{}", again.stderr);
+    // What the user commits is the user's.
+    stage.sealed.commit_all("Weaken it");
+    assert_eq!(stage.ralph(&["run", "-p", "claim", "-m", "1"]).code, Some(0));
 }
 
 #[test]
