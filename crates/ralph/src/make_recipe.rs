@@ -199,8 +199,8 @@ mod tests {
     fn targets_and_scripts_lead_to_their_commands() {
         let directory = tempfile::tempdir().expect("a directory");
         let project = directory.path();
-        let makefile = "SH = sh ci/unit.sh\ninclude more.mk\n.PHONY: all\nall: build\n\t@echo all\n\
-            test: unit \\\n  style\nunit:\n\t@$(SH) --fast\nstyle: ; ./ci/style.sh\nbuild:\n\tcc x.c\n";
+        let makefile = "SH = sh ci/unit.sh\n.PHONY: all\nall: build\n\t@echo all\n\
+            test: unit \\\n  style\nunit:\n\t@$(SH) --fast\nstyle: ; ./ci/style.sh\nbuild:\n\tcc x.c\ninclude more.mk\n";
         fs::write(project.join("Makefile"), makefile).expect("written");
         fs::write(project.join("more.mk"), "deploy:\n\t./deploy.sh $$HOME\n").expect("written");
         let manifest = r#"{"scripts":{"pretest":"sh pre.sh","test":"jest","lint":"eslint ."}}"#;
