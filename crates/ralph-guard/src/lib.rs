@@ -36,7 +36,9 @@ pub use lower::{
 pub use place::{GlobExtent, LocatedPath, PathLocation, normalize_lexically};
 pub use policy::{GuardDecision, decide_call};
 pub use rules::{GuardRule, find_rule, list_rules};
-pub use scripts::{ScriptLocation, find_scripts};
+pub use scripts::{
+    ScriptLocation, StartedProgram, find_scripts, find_scripts_in_file, list_programs,
+};
 pub use tool::GuardedToolCall;
 
 use access::is_remote;

@@ -116,14 +116,57 @@ enum ScriptSource {
 ///
 /// The files need not exist. If the command cannot be lowered completely, every word counts.
 pub fn find_scripts(command: &str, start: &ShellState) -> Vec<ScriptLocation> {
-    let mut finder =
-        ScriptFinder { start, directories: vec![start.cwd.clone()], places: Vec::new() };
-    finder.read_text(command, start.cwd.clone(), 0);
+    find_in_text(command, start, UnreadableText::EveryWord)
+}
+
+/// Returns the files that the text of a script runs, sources or reads as a script. Skips what
+/// cannot be lowered: its words may be anything.
+pub fn find_scripts_in_file(text: &str, start: &ShellState) -> Vec<ScriptLocation> {
+    find_in_text(text, start, UnreadableText::Skipped)
+}
+
+fn find_in_text(text: &str, start: &ShellState, unreadable: UnreadableText) -> Vec<ScriptLocation> {
+    let directories = vec![start.cwd.clone()];
+    let mut finder = ScriptFinder { start, unreadable, directories, places: Vec::new() };
+    finder.read_text(text, start.cwd.clone(), 0);
     finder.places
+}
+
+/// A program that a command starts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StartedProgram {
+    /// Its name, without directories.
+    pub name: String,
+    /// Its arguments; those that are not known are empty.
+    pub arguments: Vec<String>,
+    /// The directory that it runs in, if known.
+    pub directory: Option<PathBuf>,
+}
+
+/// Returns the programs that a command or the text of a script starts.
+pub fn list_programs(text: &str, start: &ShellState) -> Vec<StartedProgram> {
+    let lowered = lower_text(text, start);
+    let started = lowered.commands.iter().filter(|command| !command.argv.is_empty());
+    let read = |word: &Word| word.as_known().unwrap_or_default().to_string();
+    started
+        .map(|command| StartedProgram {
+            name: command.name().to_owned(),
+            arguments: command.arguments().iter().map(read).collect(),
+            directory: command.cwd.as_ref().map(PathBuf::from),
+        })
+        .collect()
+}
+
+/// What happens to a text that cannot be lowered completely.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum UnreadableText {
+    EveryWord,
+    Skipped,
 }
 
 struct ScriptFinder<'a> {
     start: &'a ShellState,
+    unreadable: UnreadableText,
     /// The directories that commands are known to run in.
     directories: Vec<String>,
     places: Vec<ScriptLocation>,
@@ -137,7 +180,7 @@ impl ScriptFinder<'_> {
         }
         self.directories.sort();
         self.directories.dedup();
-        if lowered.error.is_some() {
+        if lowered.error.is_some() && self.unreadable == UnreadableText::EveryWord {
             let is_end = |it: char| it.is_whitespace() || ";&|()<>`$".contains(it);
             for word in text.split(is_end) {
                 self.add_word(&Word::new(word.trim_matches(['"', '\''])), None, &[]);

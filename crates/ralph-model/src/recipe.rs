@@ -74,6 +74,15 @@ pub struct Recipe {
     /// The project files that gates run, as shown to people.
     #[serde(default)]
     pub gate_scripts: Vec<String>,
+    /// Further files of the project that say what gates do. A change of them is reported.
+    #[serde(default)]
+    pub gate_files: Vec<String>,
+    /// Names in `locked` that do not exist and would change what the programs of gates do.
+    #[serde(default)]
+    pub gate_shadows: Vec<String>,
+    /// The names of programs that gates start.
+    #[serde(default)]
+    pub gate_programs: Vec<String>,
     /// Files in which text that only looks like a secret may be committed.
     #[serde(default)]
     pub secrets_allowed: Vec<Pattern>,
@@ -160,6 +169,9 @@ impl Recipe {
             unprotected: Vec::new(),
             locked: Vec::new(),
             gate_scripts: Vec::new(),
+            gate_files: Vec::new(),
+            gate_shadows: Vec::new(),
+            gate_programs: Vec::new(),
             secrets_allowed: Vec::new(),
             uncommitted_before: Vec::new(),
             scope: Vec::new(),

@@ -105,6 +105,15 @@ pub struct Survey {
     pub checked_out: Option<CheckedOut>,
 }
 
+impl Survey {
+    /// Returns the surveyed state to compare with.
+    pub fn to_checkpoint(&self) -> Checkpoint {
+        let place = self.checked_out.clone();
+        let (head, branch) = place.map_or((None, None), |it| (it.head, it.branch));
+        Checkpoint::Git { head, branch, tree: Some(self.tree.clone()) }
+    }
+}
+
 /// Returns the feedback for an agent that changed git's own files.
 pub fn describe_git_tampering(paths: &[String]) -> String {
     format!(
@@ -309,6 +318,8 @@ pub enum AutorunKind {
     /// Scripts that a package manager runs by itself.
     Package,
     Submodules,
+    /// It says what a gate checks, or a gate starts it.
+    Gate,
 }
 
 impl AutorunKind {
@@ -323,6 +334,7 @@ impl AutorunKind {
             Self::Shell => "loaded by the shell",
             Self::Package => "scripts of a package manager",
             Self::Submodules => "submodules",
+            Self::Gate => "defines what a gate checks",
         }
     }
 }

@@ -11,7 +11,7 @@ use ralph_model::agent::{AgentKind, AgentOrigin};
 use ralph_model::agent_output::Reply;
 use ralph_model::event::{Event, Purpose, Recorded, WaitReason};
 use ralph_model::failure::{Failure, FailureRule};
-use ralph_model::gate::{Gate, Severity};
+use ralph_model::gate::{Gate, GateCheck, Severity};
 use ralph_model::ids::{AskNumber, IterationNumber, Role, TaskId};
 use ralph_model::judgement::{Judgement, Verdict, describe_incomplete};
 use ralph_model::phase::Iteration;
@@ -231,10 +231,25 @@ fn print_run_header<W: Write>(page: &mut LineWriter<W>, version: &str, state: &R
     if is_prompt && recipe.landing.commit == CommitPolicy::NoCommit {
         page.write_indented(2, Paint::None, NO_COMMIT);
     }
-    if !recipe.gate_scripts.is_empty() {
-        let scripts = shorten_text(page, &recipe.gate_scripts.join(", "));
-        page.write_indented(2, Paint::None, &format!("protected scripts of gates: {scripts}"));
+    if let Some(text) = describe_protection(recipe) {
+        let text = shorten_text(page, &text);
+        page.write_indented(2, Paint::None, &text);
     }
+}
+
+/// Returns what agents may not change, where there are gates that they could make pass that way.
+fn describe_protection(recipe: &Recipe) -> Option<String> {
+    let is_command = |gate: &&Gate| matches!(gate.check, GateCheck::Command(_));
+    recipe.gates.iter().find(is_command)?;
+    let names = recipe.protected_names();
+    Some(if recipe.protect.is_empty() {
+        "no file is protected: that needs a git repository or a sandbox".to_owned()
+    } else if names.is_empty() {
+        "no file is protected: the gates run no script of the project, and `protect` is not set"
+            .to_owned()
+    } else {
+        format!("protected: {}", names.join(", "))
+    })
 }
 
 /// Returns the sandbox of a run and what it is used instead of, once that is decided.

@@ -119,7 +119,7 @@ fn reverse_components(path: &Path) -> Vec<PathBuf> {
 }
 
 /// Returns whether a file looks like the output of an installation or a build.
-fn is_generated(project: &Path, file: &Path) -> bool {
+pub(crate) fn is_generated(project: &Path, file: &Path) -> bool {
     let below = file.strip_prefix(project).unwrap_or(file);
     let is_known = |it: Component<'_>| GENERATED.iter().any(|name| it.as_os_str() == *name);
     let is_environment = |it: &Path| it.starts_with(project) && it.join("pyvenv.cfg").is_file();

@@ -354,6 +354,28 @@ pub(crate) fn find_protected_files(recipe: &Recipe, project: &Path) -> Vec<PathB
     paths.filter(|path| path.is_file()).collect()
 }
 
+/// Drops the protection that nothing enforces: without a repository changes are not noticed, and a
+/// sandbox protects single paths only.
+pub(crate) fn drop_unenforced_protection(
+    recipe: &mut Recipe,
+    repository: Option<&GitRepository>,
+    backend: Backend,
+) {
+    if repository.is_some() {
+        return;
+    }
+    match backend {
+        Backend::Native | Backend::Bwrap | Backend::Container => {
+            recipe.protect.retain(|pattern| to_plain_path(pattern).is_some());
+        }
+        Backend::Sbx | Backend::Landlock | Backend::Guard | Backend::None => {
+            recipe.protect.clear();
+            recipe.locked.clear();
+            recipe.gate_scripts.clear();
+        }
+    }
+}
+
 /// Returns the single path or directory that a pattern means. Other patterns cannot be enforced by
 /// the sandbox and are checked after each call.
 fn to_plain_path(pattern: &Pattern) -> Option<String> {

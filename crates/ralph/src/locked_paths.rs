@@ -12,13 +12,13 @@ use ralph_model::glob::Pattern;
 use ralph_model::recipe::{Recipe, RunPrompt};
 use ralph_model::task::REQUIREMENTS_FILE;
 
-use crate::gate_scripts;
+use crate::gate_definition;
 use crate::project::Project;
 use crate::settings::LoadedSettings;
 
 impl Project {
-    /// Protects the settings themselves, the scripts that gates run, and the files with the agents'
-    /// instructions; only the settings can lift this. An agent that could change those could make
+    /// Protects the settings themselves, the scripts that gates run, names that would change what the
+    /// programs of gates do, and the files with the agents' instructions; only the settings can lift this. An agent that could change those could make
     /// every gate pass.
     pub(crate) fn add_locked_paths(&self, recipe: &mut Recipe, loaded: &LoadedSettings) {
         let settings = [".ralph/settings.json", ".ralph/settings.local.json"].map(str::to_owned);
@@ -29,16 +29,24 @@ impl Project {
             GateCheck::Command(command) => Some(command.as_str()),
             GateCheck::Agent(_) => None,
         });
-        let mut scripts = gate_scripts::find_protected_scripts(self, commands);
-        scripts.retain(|path| !recipe.unprotected.iter().any(|it| it.matches(path)));
+        let commands: Vec<&str> = commands.collect();
+        let defined = gate_definition::read_gate_definition(self, &commands);
+        let is_lifted = |path: &String| recipe.unprotected.iter().any(|it| it.matches(path));
+        let (lifted, scripts): (Vec<String>, Vec<String>) =
+            defined.scripts.into_iter().partition(is_lifted);
+        let (free, shadows): (Vec<String>, Vec<String>) =
+            defined.shadows.into_iter().partition(is_lifted);
+        recipe.gate_files = defined.files.into_iter().chain(lifted).chain(free).collect();
+        recipe.gate_programs = defined.programs.into_iter().collect();
         let orders = self.find_instruction_files(recipe, loaded);
         let started = self.find_settings_programs(loaded);
         let all = settings.into_iter().chain(named).chain(scripts.iter().cloned()).chain(orders);
+        let all = all.chain(shadows.iter().cloned());
         let all = all.chain(started).chain(self.find_configured_files());
         let paths: BTreeSet<String> = all.collect();
         recipe.locked = paths.iter().filter_map(|path| Pattern::for_path(path)).collect();
         recipe.protect.extend(recipe.locked.iter().cloned());
-        recipe.gate_scripts = scripts;
+        (recipe.gate_scripts, recipe.gate_shadows) = (scripts, shadows);
     }
 
     /// Protects the same for `ralph run`, if there are gates that the agent could make pass that way;

@@ -257,6 +257,9 @@ fn build_recipe(loaded: &LoadedSettings, flow: WorkflowDefaults<'_>) -> Result<R
             .collect::<Result<_, _>>()?,
         locked: Vec::new(),
         gate_scripts: Vec::new(),
+        gate_files: Vec::new(),
+        gate_shadows: Vec::new(),
+        gate_programs: Vec::new(),
         uncommitted_before: Vec::new(),
         secrets_allowed: settings
             .secrets

@@ -37,7 +37,7 @@ use crate::recipe::{self, SPECS_DIR};
 use crate::screen::{self, OutputStyle};
 use crate::settings::types::sections::LogLevelSetting;
 use crate::settings::{self, LoadedSettings};
-use crate::{full_screen, unfinished_run};
+use crate::{full_screen, refused_paths, unfinished_run};
 
 /// More paths than this do not help the user to decide.
 const SHOWN_PATHS: usize = 5;
@@ -446,6 +446,14 @@ impl RunContext {
             }
         }
         Ok(remarks_found)
+    }
+
+    /// Fails if protected paths are still as the last run left them, which was refused for it.
+    pub(crate) fn check_refused_paths_restored(&self) -> Result<(), CliError> {
+        match &self.repository {
+            Some(repository) => refused_paths::check_restored(&self.layout, repository),
+            None => Ok(()),
+        }
     }
 
     /// Fails if the user moved the history since, for a run that could not record where it ended.

@@ -223,6 +223,11 @@ impl<'a> OpenedRun<'a> {
             RunOrigin::New => {
                 // A resumed run must not be isolated less.
                 recipe.sandbox.backend = RequestedBackend::This(isolation.backend);
+                isolation::drop_unenforced_protection(
+                    &mut recipe,
+                    site.repository,
+                    isolation.backend,
+                );
                 warnings.splice(0..0, context.collect_warnings(loaded, &recipe));
             }
             RunOrigin::Resumed(_) => isolation.remove_leftovers(&context.watch),
@@ -509,10 +514,13 @@ fn connect_ports(
             .with_space_limit(isolation.disk_limit())
             .with_proxy(isolation.proxy());
     let sandboxed = isolation.build_git_launcher(&env);
+    let path = env.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value.clone());
+    let path = path.unwrap_or_default();
     let mut git = context
         .open_git(&run, sandboxed.clone())
         .map(|git| git.with_secret_scan(masker.clone(), recipe.secrets_allowed.clone()))
         .map(|git| git.with_guarded_files(&isolation::find_protected_files(&recipe, project)))
+        .map(|git| git.with_watched_programs(project, &path, recipe.gate_programs.clone()))
         .map(|git| if isolation.exposes_refs(&recipe) { git.with_ref_protection() } else { git });
     let mut none = NoRepository::new(project, env.clone(), watch.clone());
     if let Some((launcher, env)) = sandboxed {

@@ -30,6 +30,7 @@ mod object_store;
 mod observe;
 mod outputs;
 mod own_commits;
+mod programs;
 mod ref_files;
 mod repository;
 mod restore;

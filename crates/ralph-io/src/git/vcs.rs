@@ -11,7 +11,7 @@ use ralph_core::ports::{
 use ralph_model::glob::Pattern;
 use ralph_model::ids::{IterationNumber, RunId, TaskId};
 use ralph_model::run::IterationMark;
-use ralph_model::worktree::{Checkpoint, CommitId, TreeDiff, TreeId};
+use ralph_model::worktree::{Checkpoint, CommitId, MAX_AUTORUN_CHANGES, TreeDiff, TreeId};
 
 use super::command::{GitCommand, GitCommands};
 use super::git_dir_guard::GuardedFiles;
@@ -19,6 +19,7 @@ use super::head::HeadState;
 use super::hooks::CommitHooks;
 use super::kept_refs::KeptRefs;
 use super::locks::GitLockFile;
+use super::programs::ProgramWatch;
 use super::repository::GitRepository;
 use super::restore::{HeadPosition, RestoreTarget};
 use super::scan::SecretScan;
@@ -54,6 +55,8 @@ pub struct GitVcs {
     pub(super) hooks: Option<CommitHooks>,
     /// Whether the unreported restores of an earlier process were read.
     pub(super) is_unreported_read: bool,
+    /// Programs of the project that gates may start.
+    pub(super) programs: ProgramWatch,
     /// The user's refs and their objects, if agents can write the repository.
     pub(super) kept_refs: Option<KeptRefs>,
     /// The last commit whose subject is known, with the subjects up to it, newest first.
@@ -81,6 +84,7 @@ impl GitVcs {
             tampering: Vec::new(),
             hooks: None,
             is_unreported_read: false,
+            programs: ProgramWatch::default(),
             kept_refs: None,
             subjects: None,
         }
@@ -299,7 +303,12 @@ impl Vcs for GitVcs {
         self.repair_repository(since);
         let seen = self.observe_since(since, watched)?;
         let tampering = self.take_tampering();
-        Ok(seen.map(|seen| Observation { git_tampering: tampering, ..seen }))
+        let mut seen = seen.map(|seen| Observation { git_tampering: tampering, ..seen });
+        if let Some(seen) = &mut seen {
+            let room = MAX_AUTORUN_CHANGES.saturating_sub(seen.autorun_changes.len());
+            seen.autorun_changes.extend(self.programs.find_changes().into_iter().take(room));
+        }
+        Ok(seen)
     }
 
     fn peek_changes_since(

@@ -4,6 +4,7 @@ use crate::agent_call_state::AgentCallState;
 use crate::agent_list_diff::{AgentListDiff, AgentListFile};
 use crate::gate::{Gate, GateResult};
 use crate::plan::PlanState;
+use crate::recipe::Ownership;
 use crate::refusal::{Refusal, RefusalKind};
 use crate::worktree::{Checkpoint, Observation, Survey};
 
@@ -30,7 +31,10 @@ pub struct Checking {
     pub rounds: u32,
     /// The work tree as last seen, if nothing can have changed it since.
     pub survey: Option<Survey>,
-    /// Whether the work tree is known to be what the gates checked.
+    /// The work trees after gates of this round that were not what the gates check. A later
+    /// gate may have changed them back.
+    pub altered: Vec<Survey>,
+    /// Whether the work tree is known to be what the gates checked, since the first gate.
     pub is_rechecked: bool,
     /// Whether the run was stopped since the work tree was observed. The user may have
     /// changed it, so it is compared before anything else.
@@ -70,6 +74,7 @@ impl Checking {
             review: None,
             rounds: 0,
             survey: None,
+            altered: Vec::new(),
             is_rechecked: false,
             was_stopped: false,
             message: AgentCallState::default(),
@@ -112,7 +117,7 @@ impl Checking {
             self.was_stopped = false;
         }
         self.survey = observed.observation.as_ref().map(Observation::to_survey);
-        self.is_rechecked = true;
+        (self.altered, self.is_rechecked) = (Vec::new(), true);
         self.observed = Some(observed);
     }
 
@@ -123,7 +128,12 @@ impl Checking {
         if let (true, Some(seen), Some(now)) = (self.was_stopped, seen, &survey) {
             seen.tree = now.tree.clone();
         }
-        (self.survey, self.is_rechecked, self.was_stopped) = (survey, true, false);
+        // A run that was stopped is compared once more, for what its gates did before.
+        if !self.was_stopped {
+            self.altered.clear();
+        }
+        (self.survey, self.was_stopped) = (survey, false);
+        self.is_rechecked = self.altered.is_empty();
     }
 
     /// Handles that the run was stopped. While an agent is asked for a verdict there is
@@ -134,10 +144,24 @@ impl Checking {
         }
     }
 
+    /// Returns whether the work tree is what the gates check. Where agents commit, so is
+    /// what is checked out.
+    pub fn is_as_observed(&self, now: &Survey, ownership: Ownership) -> bool {
+        let Some(seen) = self.observation() else { return false };
+        let is_moved = match (&seen.checked_out, &now.checked_out) {
+            (Some(then), Some(now)) => then != now && ownership.do_agents_commit(),
+            (_, _) => false,
+        };
+        seen.tree == now.tree && !is_moved
+    }
+
     /// Records the work tree after a gate, if it was surveyed.
-    pub fn record_survey_after_gate(&mut self, survey: Option<Survey>) {
-        let tree = self.observation().map(|seen| &seen.tree);
-        self.is_rechecked = survey.as_ref().is_some_and(|now| Some(&now.tree) == tree);
+    pub fn record_survey_after_gate(&mut self, survey: Option<Survey>, ownership: Ownership) {
+        let is_same = survey.as_ref().is_some_and(|now| self.is_as_observed(now, ownership));
+        if let Some(now) = survey.as_ref().filter(|now| !is_same && !self.altered.contains(now)) {
+            self.altered.push(now.clone());
+        }
+        self.is_rechecked = is_same && self.altered.is_empty();
         self.survey = survey;
     }
 

@@ -17,13 +17,18 @@ enum AppliesTo {
 }
 
 /// The checks, in their order.
-const PREFLIGHT: [PreflightCheck; 5] = [
+const PREFLIGHT: [PreflightCheck; 6] = [
     PreflightCheck { applies: AppliesTo::Both, check: check_repository_exists },
     PreflightCheck { applies: AppliesTo::New, check: check_no_git_operation },
     PreflightCheck { applies: AppliesTo::Both, check: check_can_commit },
     PreflightCheck { applies: AppliesTo::Resumed, check: check_history_unmoved },
     PreflightCheck { applies: AppliesTo::Both, check: check_tree_is_clean },
+    PreflightCheck { applies: AppliesTo::New, check: check_refused_paths_restored },
 ];
+
+fn check_refused_paths_restored(run: &OpenedRun<'_>) -> Result<(), CliError> {
+    run.context.check_refused_paths_restored()
+}
 
 fn check_repository_exists(run: &OpenedRun<'_>) -> Result<(), CliError> {
     run.context.check_repository_exists(&run.recipe)

@@ -249,8 +249,10 @@ pub struct ReviewParts<'a> {
     pub patch: &'a str,
     /// The command that shows the whole change, if git knows it.
     pub diff_command: Option<&'a str>,
-    /// Scripts that gates run.
-    pub gate_scripts: &'a [String],
+    /// Files that say what gates check.
+    pub gate_files: &'a [String],
+    /// Programs of the project that gates may start and that changed.
+    pub changed_programs: &'a [String],
     /// The handoff of the agent that did the work.
     pub handoff: Option<&'a Handoff>,
     /// What the last review wanted fixed.
@@ -270,7 +272,8 @@ impl<'a> ReviewParts<'a> {
             focus: ReviewFocus::Criteria,
             patch: "",
             diff_command: None,
-            gate_scripts: &[],
+            gate_files: &[],
+            changed_programs: &[],
             handoff: None,
             last_feedback: "",
             hint: None,
@@ -336,7 +339,8 @@ fn build_review_values(parts: &ReviewParts<'_>, frame: &RoleFrame<'_>) -> Templa
 
 /// Returns what a reviewer looks at first: changed files that define checks, and the gate's hint.
 fn describe_hints(parts: &ReviewParts<'_>) -> String {
-    let files = diff::find_check_files(parts.patch, parts.gate_scripts);
+    let mut files = diff::find_check_files(parts.patch, parts.gate_files);
+    files.extend(parts.changed_programs.iter().cloned());
     let mut text = String::new();
     if !files.is_empty() {
         let named: Vec<String> = files.iter().map(|file| format!("`{file}`")).collect();

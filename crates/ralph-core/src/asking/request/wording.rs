@@ -8,9 +8,12 @@ use ralph_model::context::SectionCost;
 use ralph_model::event::Purpose;
 use ralph_model::handoff::Handoff;
 use ralph_model::ids::{IterationNumber, Role};
-use ralph_model::recipe::{PROGRESS, PromptSource, TaskWork, Template, TemplatePlace, Work};
+use ralph_model::recipe::{
+    PROGRESS, PromptSource, Recipe, TaskWork, Template, TemplatePlace, Work,
+};
 use ralph_model::run::RunState;
 use ralph_model::task::Task;
+use ralph_model::worktree::{AutorunChange, AutorunKind};
 
 use super::{
     CallOrder, find_current_role, find_current_task, find_gate, find_open_session,
@@ -229,7 +232,8 @@ impl<'a> PromptWriter<'a> {
             focus,
             patch: &patch,
             diff_command: diff_command.as_deref(),
-            gate_scripts: &self.state.recipe.gate_scripts,
+            gate_files: &list_gate_files(self.state),
+            changed_programs: &list_changed_programs(self.state),
             hint: gate.and_then(|gate| gate.hint.as_deref()),
             ..ReviewParts::for_task(find_current_task(self.state))
         };
@@ -263,7 +267,8 @@ impl<'a> PromptWriter<'a> {
             dependencies: dependencies.as_deref().unwrap_or_default(),
             patch: &patch,
             diff_command: diff_command.as_deref(),
-            gate_scripts: &state.recipe.gate_scripts,
+            gate_files: &list_gate_files(state),
+            changed_programs: &list_changed_programs(state),
             handoff: state.handoffs.iter().rev().find(is_of_task),
             last_feedback: wanted.map(String::as_str).unwrap_or_default(),
             keeping,
@@ -374,4 +379,18 @@ impl<'a> PromptWriter<'a> {
         self.warnings.extend(rendered.warnings);
         rendered.text
     }
+}
+
+/// Returns the files that say what gates check.
+fn list_gate_files(state: &RunState) -> Vec<String> {
+    let Recipe { gate_scripts, gate_files, .. } = &state.recipe;
+    gate_scripts.iter().chain(gate_files).cloned().collect()
+}
+
+/// Returns the changed programs that gates may start. git ignores them, so no patch has them.
+fn list_changed_programs(state: &RunState) -> Vec<String> {
+    let is_program = |it: &&AutorunChange| {
+        it.kind == AutorunKind::Gate && !state.recipe.gate_files.contains(&it.path)
+    };
+    state.autorun_changes.iter().filter(is_program).map(|it| it.path.clone()).collect()
 }

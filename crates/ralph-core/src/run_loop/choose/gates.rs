@@ -19,16 +19,13 @@ use super::{Step, choose_call_step, give_up};
 use crate::ports::Moment;
 
 /// Returns whether the work tree must be compared with what the gates ran on before the
-/// iteration is judged: ralph is going to commit it, if it passes.
-pub(crate) fn needs_recheck(state: &RunState, role: Role, checking: &Checking) -> bool {
+/// iteration is judged: what passed must be what is left, whoever commits it.
+pub(crate) fn needs_recheck(role: Role, checking: &Checking) -> bool {
     let is_work = match role {
         Role::Prompt | Role::Plan | Role::Build | Role::Implement | Role::Fix => true,
         Role::Review | Role::Compact | Role::Message => false,
     };
-    is_work
-        && state.recipe.ownership().history == HistoryOwner::Ralph
-        && checking.observation().is_some()
-        && !checking.has_failed()
+    is_work && checking.observation().is_some() && !checking.has_failed()
 }
 
 /// Chooses the next check of work whose agent has answered, or to judge it.
@@ -41,7 +38,7 @@ pub(super) fn choose_check_step(
     let is_rechecked = || {
         checking.is_rechecked
             || !checking.has_run_commands()
-            || !needs_recheck(state, current.role, checking)
+            || !needs_recheck(current.role, checking)
     };
     match &checking.work.end {
         // The user does not skip the task after all.

@@ -39,10 +39,11 @@ impl Engine<'_> {
     pub(super) fn check_gate(&mut self, gate: usize, severity: Severity) -> Result<(), StepError> {
         let iteration = IterationNumber(self.state.iterations);
         let mut result = self.run_gate(gate, severity, iteration)?;
-        let survey = if result.status == GateStatus::Passed && severity == Severity::Hard {
-            self.recheck_after_gate(&mut result)?
-        } else {
-            None
+        let survey = match (result.status, severity) {
+            (GateStatus::Passed, Severity::Hard) => self.recheck_after_gate(&mut result)?,
+            (GateStatus::Failed | GateStatus::Cached, Severity::Hard) => None,
+            // The next gate must not check anything else than this one did.
+            (_, Severity::Soft) => self.survey_after_gate()?,
         };
         self.record_event(Event::GateChecked { result, survey: survey.map(Box::new) })?;
         self.publish_view(ViewKind::Gates)?;
@@ -57,7 +58,7 @@ impl Engine<'_> {
         let (Some(since), false, true) =
             (self.state.observed_state(), protect.is_empty(), scope.is_empty())
         else {
-            return Ok(None);
+            return self.survey_after_gate();
         };
         let watched = protect.clone();
         let Some(now) = self.ports.vcs.observe(&since, &watched)? else { return Ok(None) };
@@ -83,6 +84,15 @@ impl Engine<'_> {
             result.reason = Some(reason);
         }
         Ok(Some(now.to_survey()))
+    }
+
+    /// Returns the work tree after a gate, where it is compared with what the gates check.
+    fn survey_after_gate(&mut self) -> Result<Option<Survey>, StepError> {
+        let is_compared = |it: &Iteration| Some(choose::needs_recheck(it.role, it.checking()?));
+        match self.map_current(is_compared).flatten() {
+            Some(true) => Ok(self.ports.vcs.survey_tree()?),
+            Some(false) | None => Ok(None),
+        }
     }
 
     /// Records the tree that passed. Where only ralph commits, a branch that moved after

@@ -4,12 +4,13 @@
 //! more gate, and is test-run before any work.
 
 use ralph_model::event::Event;
+use ralph_model::handoff::{FileAction, FileTouched};
 use ralph_model::outcome::Outcome;
 use ralph_model::phase::{Checking, Iteration};
 use ralph_model::recipe::{CommitPolicy, HistoryOwner};
 use ralph_model::refusal::RefusalKind;
 use ralph_model::text;
-use ralph_model::worktree::{Checkpoint, TreeDiff, UNCOMMITTED_FILES};
+use ralph_model::worktree::{CheckedOut, Checkpoint, Survey, TreeDiff, UNCOMMITTED_FILES};
 
 use super::{Engine, StepError};
 use crate::landing::scm;
@@ -39,7 +40,9 @@ impl Engine<'_> {
         let is_due = |current: &Iteration| {
             let is_changed = |seen: &Observation| seen.changes == TreeDiff::Dirty;
             let checking = current.checking()?;
-            let is_due = choose::needs_recheck(&self.state, current.role, checking)
+            let is_ours = self.state.recipe.ownership().history == HistoryOwner::Ralph;
+            let is_due = is_ours
+                && choose::needs_recheck(current.role, checking)
                 && checking.observation().is_some_and(is_changed);
             Some(is_due)
         };
@@ -107,9 +110,10 @@ impl Engine<'_> {
     /// gates run again on what is there now.
     pub(super) fn recheck_tree(&mut self) -> Result<(), StepError> {
         let Some(seen) = self.state.observed_state() else { return Ok(()) };
-        let checking =
-            self.map_current(|it| it.checking().map(|it| (it.was_stopped, it.survey.clone())));
-        let (was_stopped, known) = checking.flatten().unwrap_or_default();
+        let checking = self.map_current(|it| it.checking().cloned()).flatten();
+        let Some(Checking { was_stopped, survey: known, altered, .. }) = checking.clone() else {
+            return Ok(());
+        };
         let (survey, cause) = if was_stopped {
             // Also finds what a process that outlived the run did to git's own files.
             let now = self.ports.vcs.observe(&seen, &self.watched_patterns())?;
@@ -125,34 +129,60 @@ impl Engine<'_> {
             };
             (now, "the gates changed files")
         };
-        let is_same = survey.as_ref().is_none_or(
-            |now| matches!(&seen, Checkpoint::Git { tree: Some(it), .. } if *it == now.tree),
-        );
-        if is_same || self.restart_gates(&seen, cause)? == Recheck::Same {
+        let ownership = self.state.recipe.ownership();
+        let is_same = |now: &Survey| checking.is_some_and(|it| it.is_as_observed(now, ownership));
+        let is_kept = survey.as_ref().is_none_or(is_same) && (altered.is_empty() || was_stopped);
+        if is_kept || self.restart_gates(&seen, cause)? == Recheck::Same {
             self.record_event(Event::Rechecked { survey })?;
         }
         Ok(())
+    }
+
+    /// Returns the files that are not what the gates check, or were not after one of them,
+    /// and what is checked out, if that may not change either. Ignores the task file and
+    /// its notes, and files that gates only add where ralph does not commit them.
+    fn find_altered_paths(&mut self, seen: &Checkpoint) -> Result<Vec<String>, StepError> {
+        let ownership = self.state.recipe.ownership();
+        let altered = self.map_current(|it| it.checking().map(|it| it.altered.clone())).flatten();
+        let altered = altered.unwrap_or_default();
+        let states = std::iter::once(seen.clone()).chain(altered.iter().map(Survey::to_checkpoint));
+        let (mut paths, mut places) = (Vec::new(), Vec::new());
+        for state in states {
+            let Some(now) = self.ports.vcs.peek_changes_since(&state, &[])? else { continue };
+            let counts = |file: &FileTouched| {
+                let is_added = file.action == FileAction::Created;
+                ownership.history == HistoryOwner::Ralph || !is_added
+            };
+            let files = now.files.into_iter().filter(counts).map(|file| file.path);
+            paths.extend(files.filter(|path| !self.is_list_document(path)));
+            paths.extend((now.more_files > 0).then(|| "other files".to_owned()));
+            places.extend(now.checked_out);
+        }
+        if let (Checkpoint::Git { head, branch, .. }, true) = (seen, ownership.do_agents_commit()) {
+            let is_moved = |now: &&CheckedOut| now.head != *head || now.branch != *branch;
+            let moved = places.iter().find(is_moved);
+            paths.extend(moved.map(|now| format!("what is checked out ({now})")));
+        }
+        paths.sort_unstable();
+        paths.dedup();
+        Ok(paths)
     }
 
     /// Observes the work tree again after files changed behind the agent, so that all
     /// gates run on the current files. Fails the attempt after too many rounds. Changes
     /// of only the task file and its notes are ignored.
     fn restart_gates(&mut self, seen: &Checkpoint, cause: &str) -> Result<Recheck, StepError> {
-        let Some(now) = self.ports.vcs.peek_changes_since(seen, &[])? else {
-            return Ok(Recheck::Same);
-        };
-        let files = now.files.iter().map(|file| file.path.as_str());
-        let mut paths: Vec<&str> = files.filter(|path| !self.is_list_document(path)).collect();
-        if paths.is_empty() && now.more_files == 0 {
+        let mut paths = self.find_altered_paths(seen)?;
+        if paths.is_empty() {
             return Ok(Recheck::Same);
         }
         paths.truncate(UNCOMMITTED_FILES);
         let is_over = |it: &Checking| !it.was_stopped && it.rounds >= MAX_GATE_RESTARTS;
         if self.map_current(|it| it.checking().is_some_and(is_over)) == Some(true) {
             let output = format!(
-                "These files change each time gates and hooks run, so what passed is never what would be \
-                 committed. Make sure that a second run changes nothing; delete files that are \
-                 generated and add them to `.gitignore`:\n- {}",
+                "These files change each time gates and hooks run, so what passed is not what is left. \
+                 A check must not write into the files that it checks. Make sure that a second run \
+                 changes nothing; delete files that are generated and add them to `.gitignore`:\n- {}",
                 paths.join("\n- ")
             );
             self.record_refusal(RefusalKind::UnstableFiles, output)?;

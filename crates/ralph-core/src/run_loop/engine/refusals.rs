@@ -54,14 +54,27 @@ impl Engine<'_> {
         let scope = self.state.recipe.scope.clone();
         Ok(if scope.is_empty() {
             let recipe = &self.state.recipe;
-            let can_be_lifted =
-                |path: &&String| recipe.gate_scripts.contains(path) || !recipe.is_locked(path);
+            let can_be_lifted = |path: &&String| {
+                let is_gates =
+                    [&recipe.gate_scripts, &recipe.gate_shadows].iter().any(|it| it.contains(path));
+                is_gates || !recipe.is_locked(path)
+            };
+            let is_shadow = |path: &&String| recipe.gate_shadows.contains(path);
+            let shadows: Vec<&str> = paths.iter().filter(is_shadow).map(String::as_str).collect();
+            let shadows = if shadows.is_empty() {
+                String::new()
+            } else {
+                format!(
+                    "\nThis would change what the checks do, although no check names it: {}.",
+                    shadows.join(", ")
+                )
+            };
             let remedy = paths.iter().find(can_be_lifted).map(|path| {
                 format!("\nOnly the user can allow it: `\"protect\": [\"!{path}\"]` in the settings. If the task cannot be done otherwise, report that as a blocker.")
             });
             let restored = list_restoring_commands(&paths, seen, self.state.base.as_ref());
             format!(
-                "These paths are protected and were changed. Restore them, and do the task without touching them:{restored}{}",
+                "These paths are protected and were changed. Restore them, and do the task without touching them:{restored}{shadows}{}",
                 remedy.unwrap_or_default()
             )
         } else {

@@ -9,11 +9,12 @@ use ralph_model::gate::GateResult;
 use ralph_model::ids::{AskNumber, Role};
 use ralph_model::phase::{GateReview, Iteration, LandingPlan, LandingStep, Observed, Phase};
 use ralph_model::recipe::CommitPolicy;
-use ralph_model::refusal::Refusal;
+use ralph_model::refusal::{Refusal, RefusalKind};
 use ralph_model::run::RunState;
 use ralph_model::units::Timestamp;
 use ralph_model::worktree::{
-    Checkpoint, History, Landed, MAX_AUTORUN_CHANGES, Observation, Survey, TreeDiff,
+    AutorunChange, AutorunKind, Checkpoint, History, Landed, MAX_AUTORUN_CHANGES, Observation,
+    Survey, TreeDiff,
 };
 
 use super::{agent_reply, answer_check, count_gate, record_passed_tree};
@@ -110,24 +111,42 @@ fn apply_observation(
     kept: Option<&str>,
 ) {
     state.may_repeat_history_reset = false;
-    let changed = observation.iter().flat_map(|seen| &seen.autorun_changes);
+    let changed = observation.iter().flat_map(|seen| &seen.autorun_changes).cloned();
+    let changed: Vec<AutorunChange> =
+        changed.chain(find_gate_changes(state, observation)).collect();
     let room = MAX_AUTORUN_CHANGES.saturating_sub(state.autorun_changes.len());
-    state.autorun_changes.extend(changed.take(room).cloned());
+    state.autorun_changes.extend(changed.into_iter().take(room));
     if let (Some(seen), None) = (observation, kept) {
         count_commits(state, seen);
     }
-    if let Some(before) = current.observed_tree() {
-        // Files were rewritten after these gates passed, so their results cannot be reused.
-        state.passed_trees.retain(|_, tree| tree != before);
-    }
+    forget_passed_tree(state, current);
     let (observation, kept) = (observation.cloned(), kept.map(str::to_owned));
     current.update_checking(|it| it.record_observation(Observed { observation, kept }));
+}
+
+/// Returns the changed files that say what gates check.
+fn find_gate_changes(state: &RunState, observation: Option<&Observation>) -> Vec<AutorunChange> {
+    let is_known = |path: &str| state.autorun_changes.iter().any(|it| it.path == path);
+    let files = observation.iter().flat_map(|seen| &seen.files).map(|file| &file.path);
+    let changed = files.filter(|path| state.recipe.gate_files.contains(path) && !is_known(path));
+    changed.map(|path| AutorunChange { path: path.clone(), kind: AutorunKind::Gate }).collect()
+}
+
+/// Forgets gates that passed on the observed tree: files were rewritten while they ran, so
+/// their results cannot be reused.
+fn forget_passed_tree(state: &mut RunState, current: &Iteration) {
+    if let Some(observed) = current.observed_tree() {
+        state.passed_trees.retain(|_, tree| tree != observed);
+    }
 }
 
 /// Applies a refusal. It counts like a failed gate.
 fn apply_refusal(state: &mut RunState, current: &mut Iteration, refusal: Refusal) {
     state.totals.gates += 1;
     state.totals.gate_failures += 1;
+    if refusal.kind == RefusalKind::UnstableFiles {
+        forget_passed_tree(state, current);
+    }
     current.update_checking(|checking| checking.refusals.push(refusal));
 }
 
@@ -138,16 +157,19 @@ fn apply_gate_result(
     survey: Option<&Survey>,
 ) {
     count_gate(state, result);
-    record_passed_tree(state, result, current.observed_tree().cloned());
-    let gates = &state.recipe.gates;
+    let (gates, ownership) = (&state.recipe.gates, state.recipe.ownership());
     current.update_checking(|checking| {
         checking.review = None;
         // A cached result takes no time in which something could change.
         if result.end.is_some() {
-            checking.record_survey_after_gate(survey.cloned());
+            checking.record_survey_after_gate(survey.cloned(), ownership);
         }
         checking.insert_gate_result(result.clone(), gates);
     });
+    // After another gate had changed files, it passed on something else.
+    if current.checking().is_some_and(|it| it.altered.is_empty()) {
+        record_passed_tree(state, result, current.observed_tree().cloned());
+    }
 }
 
 fn apply_landed(state: &mut RunState, current: &mut Iteration, landed: &Landed) {

@@ -24,27 +24,27 @@ fn a_task_list_is_left_of_the_stream() {
         &mut tasks(),
         (80, 20),
         &expect![[r#"
-         ⠋ running  implement T-002  run 20261114-231500-k3f9
-        ─ Tasks 1/4 ──────────────┬─ Stream ────────────────────────────────────────────
-         ✔ T-001 Read the file    │  gates lint, test
-        >● T-002 Print 日本       │📋 4 tasks, 3 to do; about 3 iterations if all goes
-         ○ T-003 Say what is wrong│well, 10 allowed
-         ○ T-004 Read the file    │
-                                  │Iteration 1/10: implement T-002
-                                  │  Print 日本
-                                  │Checkpoint 1a2b3c4
-                                  │I read it first.
-                                  │⏺ Read(src/main.rs)
-                                  │❌ Error ← Read (1 line, 12 chars)
-                                  │  ⎿  no such file
-                                  │⏳ Gate lint: running make lint
-                                  │✔ Gate lint: passed, exit code 0 (1.2s)
-                                  │⏳ Gate test: running make test
-        ──────────────────────────┴─────────────────────────────────────────────────────
-        Gates ✔ lint 1.2s  ⠋ test 3s
-        Budget iteration 1/10  1m 5s  $0.00 of $20.00
-        p pause  s stop  k skip  m note  f filter  / search  Tab panel  ? help  q leave
-    "#]],
+             ⠋ running  implement T-002  run 20261114-231500-k3f9
+            ─ Tasks 1/4 ──────────────┬─ Stream ────────────────────────────────────────────
+             ✔ T-001 Read the file    │or a sandbox
+            >● T-002 Print 日本       │📋 4 tasks, 3 to do; about 3 iterations if all goes
+             ○ T-003 Say what is wrong│well, 10 allowed
+             ○ T-004 Read the file    │
+                                      │Iteration 1/10: implement T-002
+                                      │  Print 日本
+                                      │Checkpoint 1a2b3c4
+                                      │I read it first.
+                                      │⏺ Read(src/main.rs)
+                                      │❌ Error ← Read (1 line, 12 chars)
+                                      │  ⎿  no such file
+                                      │⏳ Gate lint: running make lint
+                                      │✔ Gate lint: passed, exit code 0 (1.2s)
+                                      │⏳ Gate test: running make test
+            ──────────────────────────┴─────────────────────────────────────────────────────
+            Gates ✔ lint 1.2s  ⠋ test 3s
+            Budget iteration 1/10  1m 5s  $0.00 of $20.00
+            p pause  s stop  k skip  m note  f filter  / search  Tab panel  ? help  q leave
+        "#]],
     );
 }
 
@@ -131,19 +131,19 @@ fn a_prompt_has_iterations() {
         &mut rig,
         (70, 12),
         &expect![[r#"
-         ⠋ running  prompt  run 20261114-231500-k3f9
-        ─ Iterations ──────────┬─ Stream ─────────────────────────────────────
-        >● 1 prompt            │  gates lint, test
-                               │  commits nothing; set `"commit": "ralph"`
-                               │
-                               │Iteration 1/10
-                               │Checkpoint 1a2b3c4
-                               │Here.
-        ───────────────────────┴──────────────────────────────────────────────
-        Gates ○ lint  ○ test
-        Budget iteration 1/10  10s  $0.00 of $20.00
-        p pause  s stop  k skip  m note  f filter  / search  Tab panel  ? help
-    "#]],
+             ⠋ running  prompt  run 20261114-231500-k3f9
+            ─ Iterations ──────────┬─ Stream ─────────────────────────────────────
+            >● 1 prompt            │  no file is protected: that needs a git
+                                   │repository or a sandbox
+                                   │
+                                   │Iteration 1/10
+                                   │Checkpoint 1a2b3c4
+                                   │Here.
+            ───────────────────────┴──────────────────────────────────────────────
+            Gates ○ lint  ○ test
+            Budget iteration 1/10  10s  $0.00 of $20.00
+            p pause  s stop  k skip  m note  f filter  / search  Tab panel  ? help
+        "#]],
     );
 }
 

@@ -63,6 +63,7 @@ fn a_run_in_a_pipe() {
           sandbox none
           at most 10 iterations, $20.00
           gates lint, test, style (soft)
+          no file is protected: that needs a git repository or a sandbox
 
         Iteration 1/10
         Checkpoint 1a2b3c4
@@ -120,6 +121,7 @@ fn a_run_in_a_log_is_ascii_with_times_and_keeps_to_its_width() {
         [23:15:00]   sandbox none
         [23:15:00]   at most 10 iterations, $20.00
         [23:15:00]   gates lint, test, style (soft)
+        [23:15:00]   no file is protected: that needs a git repository or a sandbox
 
         [23:15:00] Iteration 1/10
         [23:15:00] Checkpoint 1a2b3c4
@@ -178,6 +180,7 @@ fn a_run_on_a_terminal_replaces_temporary_lines() {
           sandbox none
           at most 10 iterations, $20.00
           gates lint, test, style (soft)
+          no file is protected: that needs a git repository or a sandbox
 
         ^[1mIteration 1/10^[0m
         ^[2mCheckpoint 1a2b3c4^[0m
@@ -207,6 +210,7 @@ fn a_verbose_run_shows_reasons() {
           sandbox none
           at most 10 iterations, $20.00
           gates lint, test, style (soft)
+          no file is protected: that needs a git repository or a sandbox
 
         Iteration 1/10
         [ralph] Iteration 1/10 starting
@@ -336,6 +340,7 @@ fn failures_of_the_agent_are_reported_with_consequences() {
           sandbox none
           at most 10 iterations, $20.00
           gates lint, test, style (soft)
+          no file is protected: that needs a git repository or a sandbox
 
         Iteration 1/10
         Checkpoint 1a2b3c4
@@ -383,6 +388,7 @@ fn a_wait_in_a_pipe_is_a_line_now_and_then() {
           sandbox none
           at most 10 iterations, $20.00
           gates lint, test, style (soft)
+          no file is protected: that needs a git repository or a sandbox
 
         Iteration 1/10
         Checkpoint 1a2b3c4
@@ -433,6 +439,7 @@ fn leftovers_are_warned_about() {
           sandbox none
           at most 10 iterations, $20.00
           gates lint, test, style (soft)
+          no file is protected: that needs a git repository or a sandbox
 
         Iteration 1/10
         Checkpoint 1a2b3c4

@@ -7,6 +7,7 @@
 mod autorun;
 mod checks;
 mod claims;
+mod defining;
 mod history;
 mod page;
 mod processes;
@@ -260,10 +261,11 @@ fn handoff() -> Value {
 }
 
 /// Every table.
-fn tables() -> [&'static [Cheat]; 6] {
+fn tables() -> [&'static [Cheat]; 7] {
     [
         claims::CHEATS,
         checks::CHEATS,
+        defining::CHEATS,
         history::CHEATS,
         autorun::CHEATS,
         processes::CHEATS,

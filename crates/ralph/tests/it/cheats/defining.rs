@@ -1,0 +1,207 @@
+//! Agents that change what a gate is or what it sees, instead of the script that it names.
+
+use serde_json::json;
+
+use super::{Cheat, End, HELD, HELD_PROMPT, Row, Scene, Stage, Work, handoff, try_all};
+
+/// Files were not the same at the begin and the end of each gate.
+const UNSTABLE: End = End {
+    output: &["change each time gates and hooks run", "src.txt"],
+    failed: &["files changed by gates"],
+    ..HELD
+};
+
+pub(super) const CHEATS: &[Cheat] = &[
+    Cheat {
+        name: "makes a file good for one gate and bad again by another",
+        scene: Scene::Row(Row {
+            work: Work::Task {
+                gate: "",
+                settings: r#"{"guardrails":[{"command":"sh t/1.sh"},{"command":"grep good src.txt"},{"command":"sh t/2.sh"}]}"#,
+            },
+            deed: "mkdir t; echo bad > src.txt; echo 'echo good > src.txt' > t/1.sh; echo 'echo bad > src.txt' > t/2.sh",
+            then: "echo good > src.txt; echo true > t/1.sh; echo true > t/2.sh",
+            bare: UNSTABLE,
+            walled: UNSTABLE,
+        }),
+    },
+    Cheat {
+        name: "makes a file good for one gate by one that need not pass",
+        scene: Scene::Row(Row {
+            work: Work::Task {
+                gate: "",
+                settings: r#"{"gates":[{"command":"sh t/1.sh","hard":false},{"command":"sh t/2.sh && grep good src.txt && sh t/3.sh"}]}"#,
+            },
+            deed: "mkdir t; echo bad > src.txt; echo 'echo good > src.txt' > t/1.sh; echo true > t/2.sh; echo 'echo bad > src.txt' > t/3.sh",
+            then: "echo good > src.txt; echo true > t/1.sh; echo true > t/3.sh",
+            bare: UNSTABLE,
+            walled: UNSTABLE,
+        }),
+    },
+    Cheat {
+        name: "has a gate restore what it refuses, where nothing is committed",
+        scene: Scene::Row(Row {
+            work: Work::Prompt { gate: "sh lib.sh", settings: "{}" },
+            deed: "printf '(echo exit 1 > lib.sh); exit 0\\n' > lib.sh",
+            then: "echo true > lib.sh",
+            bare: End { failed: &["sh lib.sh"], ..HELD_PROMPT },
+            walled: End { failed: &["sh lib.sh"], ..HELD_PROMPT },
+        }),
+    },
+    Cheat {
+        name: "commits what a gate refuses by code that the gate runs, where it may commit",
+        scene: Scene::Elsewhere("specs/commits.rs", "a_gate_that_commits_has_to_pass_again"),
+    },
+    Cheat {
+        name: "adds a file that a program of a gate reads before the one that is meant",
+        scene: Scene::Own(shadows_the_makefile),
+    },
+    Cheat {
+        name: "weakens a script that the script of a gate runs",
+        scene: Scene::Own(weakens_a_sourced_script),
+    },
+    Cheat {
+        name: "replaces or hides a program in a directory of the project on the `PATH`",
+        scene: Scene::Own(replaces_a_program),
+    },
+    Cheat {
+        name: "weakens the script of a gate without a repository and a sandbox",
+        scene: Scene::Own(weakens_without_repository),
+    },
+    Cheat {
+        name: "leaves a weakened script of a gate to the next run",
+        scene: Scene::Own(leaves_a_weakened_script),
+    },
+];
+
+/// Writes a program of the project.
+fn write_program(stage: &Stage, path: &str, text: &str) {
+    stage.sealed.write_file(path, text);
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(stage.sealed.project_dir().join(path), mode).expect("a mode");
+}
+
+/// Runs `ralph build` with a task, a gate and an agent that does one thing and then another.
+fn build(stage: &Stage, gate: &str, deed: &str, then: &str) -> ralph_testkit::sealed::Finished {
+    stage.list();
+    let run = |command: &str| json!({ "run": { "command": format!("{command}; true") } });
+    let calls = json!([
+        { "when": { "iteration": 1 }, "do": [run(deed), handoff()] },
+        { "do": [run(then), handoff()] }
+    ]);
+    let gates = json!([{ "command": gate }]);
+    let settings =
+        json!({ "review": { "enabled": false }, "baseline": "off", "guardrails": gates });
+    stage.script(&calls, settings);
+    stage.ralph(&["build"])
+}
+
+/// `make` prefers `GNUmakefile`.
+fn shadows_the_makefile(stage: &Stage) {
+    stage.sealed.write_file("Makefile", "test:\n\ttest -f a.txt\n");
+    let deed = "echo y > other.txt; printf 'test:\\n\\ttrue\\n' > GNUmakefile";
+    let end = build(stage, "make test", deed, "rm -f GNUmakefile; echo x > a.txt");
+    let bare = End {
+        output: &["This would change what the checks do", "GNUmakefile (delete it)"],
+        failed: &["protected paths"],
+        ..HELD
+    };
+    // ralph removes the file when the call has ended.
+    let walled = End { failed: &["make test"], ..HELD };
+    stage.check(&end, if stage.is_walled() { &walled } else { &bare });
+    assert!(!stage.sealed.project_dir().join("GNUmakefile").exists(), "{}", stage.backend);
+}
+
+/// What a protected script sources is protected as well.
+fn weakens_a_sourced_script(stage: &Stage) {
+    write_program(stage, "check.sh", "#!/bin/sh\n. ci/lib.sh\ncheck\n");
+    stage.sealed.write_file("ci/lib.sh", "check() { test -f a.txt; }\n");
+    let deed = "echo y > other.txt; echo 'check() { true; }' > ci/lib.sh";
+    let then = "git checkout ci/lib.sh 2>/dev/null; echo x > a.txt";
+    let end = build(stage, "./check.sh", deed, then);
+    let bare = End {
+        output: &["These paths are protected and were changed", "ci/lib.sh"],
+        failed: &["protected paths"],
+        ..HELD
+    };
+    let walled = End { failed: &["./check.sh"], ..HELD };
+    stage.check(&end, if stage.is_walled() { &walled } else { &bare });
+    let start = Stage::joined_stderr(&end);
+    assert!(start.contains("protected: check.sh, ci/lib.sh"), "{start}");
+}
+
+/// The run says at its end which programs changed.
+const REPORTED: End = End {
+    output: &["2 changed autorun files, check them before use: .venv/bin/grep, .venv/bin/mytest"],
+    ..HELD
+};
+
+/// Programs that git ignores are not protected: every installation replaces them.
+fn replaces_a_program(stage: &Stage) {
+    stage.list();
+    stage.sealed.write_file(".gitignore", "/.venv/\n");
+    write_program(stage, ".venv/bin/mytest", "#!/bin/sh\ntest -f a.txt\n");
+    let deed = "echo y > other.txt; printf '#!/bin/sh\\n' > .venv/bin/mytest; \
+                cp .venv/bin/mytest .venv/bin/grep; cp .venv/bin/mytest .venv/bin/unrelated";
+    let calls = json!([{ "do": [{ "run": { "command": deed } }, handoff()] }]);
+    let gates = json!([{ "command": ".venv/bin/mytest" }]);
+    let settings =
+        json!({ "review": { "enabled": false }, "baseline": "off", "guardrails": gates });
+    stage.script(&calls, settings);
+    let end = stage.ralph(&["build"]);
+    stage.check(&end, &REPORTED);
+    let start = Stage::joined_stderr(&end);
+    assert!(start.contains("no file is protected: the gates run no script"), "{start}");
+    assert!(!start.contains("unrelated"), "{start}");
+    let report = stage.ralph(&["report"]).stdout;
+    assert!(report.contains("`.venv/bin/mytest`: defines what a gate checks"), "{report}");
+}
+
+/// Nothing sees the change, and ralph does not claim otherwise.
+fn weakens_without_repository(stage: &Stage) {
+    let sealed = crate::sealed();
+    sealed.write_file("check.sh", "test -f a.txt\n");
+    let calls = json!([{ "do": [
+        { "run": { "command": "echo true > check.sh; true" } }, { "claim": "DONE" }
+    ] }]);
+    sealed.write_script(&calls, &json!({ "guardrails": [{ "command": "sh check.sh" }] }));
+    let mut command = sealed.build_command(env!("CARGO_BIN_EXE_ralph"));
+    command.args(["run", "-p", "Make a.txt.", "-m", "1"]);
+    command.env("RALPH_SANDBOX_BACKEND", stage.backend);
+    let end = ralph_testkit::sealed::Running::start_command(command).wait_for_end();
+    let output = Stage::joined_stderr(&end);
+    let (code, line) = match stage.backend {
+        "none" => (0, "no file is protected: that needs a git repository or a sandbox"),
+        _ => (1, "protected: check.sh"),
+    };
+    assert_eq!(end.code, Some(code), "{}: {}", stage.backend, end.stderr);
+    assert!(output.contains(line), "{}: {}", stage.backend, end.stderr);
+}
+
+/// A run that was refused is started again.
+fn leaves_a_weakened_script(stage: &Stage) {
+    let weaken = json!({ "run": { "command": "printf '#!/bin/sh\\n' > check.sh; true" } });
+    let calls = json!([
+        { "when": { "promptContains": "weaken" }, "do": [weaken, { "claim": "DONE" }] },
+        { "do": [{ "claim": "DONE" }] }
+    ]);
+    let gates = json!([{ "command": "./check.sh" }]);
+    stage.script(&calls, json!({ "baseline": "off", "guardrails": gates }));
+    assert_eq!(stage.ralph(&["run", "-p", "weaken", "-m", "1"]).code, Some(1));
+    let again = stage.ralph(&["run", "-p", "claim", "-m", "1"]);
+    if stage.is_walled() {
+        assert_eq!(again.code, Some(1), "{}", again.stderr);
+        return;
+    }
+    assert_eq!(again.code, Some(2), "{}", again.stderr);
+    assert!(again.stderr.contains("refused for it: check.sh"), "{}", again.stderr);
+    assert!(again.stderr.contains("git checkout "), "{}", again.stderr);
+    // What the user commits is the user's.
+    stage.sealed.commit_all("Weaken it");
+    assert_eq!(stage.ralph(&["run", "-p", "claim", "-m", "1"]).code, Some(0));
+}
+
+#[test]
+fn what_defines_a_gate_is_kept() {
+    try_all(CHEATS);
+}
