@@ -32,7 +32,7 @@ pub struct AgentAdapter {
     /// package registries. Empty if it works with any provider: the user names the provider.
     pub model_hosts: &'static [&'static str],
     /// Files of a project in which it finds programs to start or addresses to send its key to;
-    /// `removed_keys` names them.
+    /// `removed_keys` names them. Files of the format text are code themselves.
     pub project_code: &'static [ConfigFile],
     /// A variable that makes it bill an API key, not a subscription.
     pub billing_variable: Option<&'static str>,

@@ -62,6 +62,48 @@ pub(crate) const fn build_project_file(
     ConfigFile { removed_keys, ..ConfigFile::for_whole_file(file, ConfigFormat::Json) }
 }
 
+/// Returns a file of a project that an agent loads as code, or all files of a directory (`/*`). With
+/// `parts`, only if its text has one of them.
+pub(crate) const fn build_project_code(
+    file: &'static str,
+    parts: &'static [&'static str],
+) -> ConfigFile {
+    ConfigFile { removed_keys: parts, ..ConfigFile::for_whole_file(file, ConfigFormat::Text) }
+}
+
+/// Returns a file of a project with variables that an agent reads, of which those matter that
+/// match a name; a `*` is at its beginning or end.
+pub(crate) const fn build_project_variables(
+    file: &'static str,
+    names: &'static [&'static str],
+) -> ConfigFile {
+    ConfigFile { removed_keys: names, ..ConfigFile::for_whole_file(file, ConfigFormat::Variables) }
+}
+
+/// Variables of a project's `.env` that lead an agent elsewhere, or make it run something.
+pub(crate) const ENV_WITH_CODE: &[&str] = &[
+    "*_BASE_URL",
+    "*_API_BASE",
+    "*_ENDPOINT",
+    "*_PROXY",
+    "*_API_KEY",
+    "*_TOKEN",
+    "NODE_*",
+    "PYTHON*",
+    "LD_*",
+    "DYLD_*",
+    "PATH",
+    "HOME",
+    "SHELL",
+    "BASH_ENV",
+    "GIT_*",
+    "OTEL_*",
+    "GOOGLE_*",
+    "GEMINI_*",
+    "QWEN_*",
+    "AIDER_*",
+];
+
 /// The copy of a configuration file for the sandbox.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ImportedConfig {
@@ -79,9 +121,15 @@ pub fn import_config(file: &ConfigFile, content: &[u8]) -> ImportedConfig {
     let taken = std::str::from_utf8(content).ok().and_then(|text| match file.format {
         ConfigFormat::Json => import_json(file, text),
         ConfigFormat::Toml => import_toml(file, text),
-        ConfigFormat::Variables => Some(import_variables(text)),
+        ConfigFormat::Variables => Some(import_variables(file, text)),
         ConfigFormat::Text => Some(ImportedConfig {
             content: text.into(),
+            removed_keys: file
+                .removed_keys
+                .iter()
+                .filter(|it| text.contains(**it))
+                .copied()
+                .collect(),
             is_understood: true,
             ..ImportedConfig::default()
         }),
@@ -135,15 +183,28 @@ fn import_toml(file: &ConfigFile, text: &str) -> Option<ImportedConfig> {
     Some(ImportedConfig { content, removed_keys: left_out, document, is_understood: true })
 }
 
-fn import_variables(text: &str) -> ImportedConfig {
+fn import_variables(file: &ConfigFile, text: &str) -> ImportedConfig {
     let entries = text.lines().filter_map(|line| {
         let line = line.trim().strip_prefix("export ").unwrap_or(line.trim());
         let (name, value) = line.split_once('=')?;
         let value = value.trim().trim_matches(['"', '\'']);
         (!name.starts_with('#')).then(|| (name.trim().to_owned(), Value::from(value)))
     });
-    let document = Value::Object(entries.collect());
-    ImportedConfig { content: text.into(), removed_keys: Vec::new(), document, is_understood: true }
+    let entries: serde_json::Map<String, Value> = entries.collect();
+    let is_matched = |pattern: &&&str| entries.keys().any(|name| matches_name(pattern, name));
+    let removed_keys = file.removed_keys.iter().filter(is_matched).copied().collect();
+    let document = Value::Object(entries);
+    ImportedConfig { content: text.into(), removed_keys, document, is_understood: true }
+}
+
+/// Returns whether a variable has a name with a `*` at its beginning or end.
+fn matches_name(pattern: &str, name: &str) -> bool {
+    let name = name.to_ascii_uppercase();
+    match (pattern.strip_prefix('*'), pattern.strip_suffix('*')) {
+        (Some(end), _) => name.ends_with(end),
+        (None, Some(start)) => name.starts_with(start),
+        (None, None) => name == pattern,
+    }
 }
 
 /// Returns the addresses that a document sends an agent to: URLs under keys such as `base_url`,

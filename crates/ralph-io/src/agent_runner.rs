@@ -14,7 +14,7 @@ use std::fs;
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use call_listener::{CallListener, send_answer};
 use jiff::tz::TimeZone;
@@ -38,6 +38,7 @@ use crate::process::{
     ChildStdin, Chunk, OutputActivity, ProcessLimits, Spawn, StdinSource, Watch, supervise_dialog,
 };
 use crate::sandboxed_call::{AgentSandbox, SandboxedCall};
+use crate::setuid_files;
 use crate::store::RunDir;
 use crate::store::active::ACTIVE_VARIABLE;
 use crate::store::embedded::EmbeddedDirectory;
@@ -172,6 +173,7 @@ impl Agent for AgentRunner {
             (shared.borrow_mut())(&AgentEvent::StillRunning { ran: ran.into() });
         };
         let (call_env, call_args) = (call.env.clone(), call.args.clone());
+        let started = SystemTime::now();
         let spawn = self.build_spawn(request, call, sandboxed.as_ref());
         let end =
             match sandboxed.as_ref().map_or(Ok(spawn.clone()), |sandboxed| sandboxed.launch(spawn))
@@ -201,6 +203,7 @@ impl Agent for AgentRunner {
         let mut reply = listener.into_reply(end, &self.zone);
         reply.warnings.extend(warning);
         reply.warnings.extend(overrun.map(str::to_owned));
+        reply.warnings.extend(setuid_files::clear_new_bits(&self.project, started));
         if let Some(sandboxed) = sandboxed {
             reply.warnings.extend(sandboxed.clean_up(
                 reply.failure.as_mut(),

@@ -101,6 +101,10 @@ pub enum NotReturnedReason {
     OtherAccount {
         key: String,
     },
+    /// Nothing in it can be compared with the old one.
+    UnknownAccount,
+    /// It is of no use.
+    AlreadyExpired,
     /// The user's login has not expired, or has no known expiry.
     StillValid {
         key: String,
@@ -141,6 +145,10 @@ impl fmt::Display for NotReturnedReason {
             Self::OtherAccount { key } => {
                 write!(f, "the new file belongs to another account, by `{key}`")
             }
+            Self::UnknownAccount => {
+                write!(f, "neither file says whose it is; log in again if yours has expired")
+            }
+            Self::AlreadyExpired => write!(f, "the new login has expired already"),
             Self::StillValid { key } if key.is_empty() => write!(f, "your login has not expired"),
             Self::StillValid { key } => write!(f, "`{key}` in your login has not expired"),
             Self::OriginalChanged => write!(f, "your file has changed as well"),

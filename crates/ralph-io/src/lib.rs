@@ -21,6 +21,7 @@ pub mod process;
 pub mod run_clock;
 pub mod sandbox;
 pub mod sandboxed_call;
+mod setuid_files;
 pub mod sim;
 pub mod sleep_inhibitor;
 pub mod specs;

@@ -10,8 +10,8 @@ mod admission;
 mod cached_run;
 mod http;
 
-use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::collections::{BTreeMap, VecDeque};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -19,7 +19,7 @@ use std::{io, thread};
 
 use admission::ServeRoute;
 use cached_run::CachedRun;
-use http::{ServeRequest, ServeResponse};
+use http::ServeResponse;
 use ralph_model::control::ControlRequest;
 
 use crate::html::{self, Controls, LivePageData, PagePart};
@@ -27,8 +27,12 @@ use crate::time::WallClock;
 
 pub use crate::html::{ListedRun, ListedRunState};
 
-/// More than the pages that a user has open; a few megabytes at worst.
+/// Connections with the token: more than the pages that a user has open; a few megabytes at worst.
 const MOST_CONNECTIONS: usize = 64;
+
+/// Connections that have not sent the token yet. Any user of the machine can open some, so that the
+/// oldest is dropped for a new one.
+const MOST_WAITING: usize = 64;
 
 /// Concurrent event streams. The rest of the connections is for short requests.
 const MOST_STREAMS: usize = 32;
@@ -91,6 +95,9 @@ struct LiveServerState {
     ticket: Mutex<Option<(String, Instant)>>,
     cached: Mutex<BTreeMap<String, Arc<Mutex<CachedRun>>>>,
     next: AtomicUsize,
+    /// Those that have not sent the token yet, the oldest first.
+    waiting: Mutex<VecDeque<Arc<TcpStream>>>,
+    /// How many have sent it.
     connections: AtomicUsize,
     streams: AtomicUsize,
 }
@@ -117,6 +124,7 @@ impl Server {
             ticket: Mutex::new(None),
             cached: Mutex::new(BTreeMap::new()),
             next: AtomicUsize::new(next),
+            waiting: Mutex::default(),
             connections: AtomicUsize::new(0),
             streams: AtomicUsize::new(0),
         };
@@ -155,22 +163,34 @@ impl Server {
 
 impl LiveServerState {
     fn accept_connection(self: &Arc<Self>, stream: TcpStream) {
-        let Some(place) = ServeSlot::acquire_slot(self, |desk| &desk.connections, MOST_CONNECTIONS)
-        else {
-            http::reject_connection(&stream);
-            return;
-        };
-        let desk = Arc::clone(self);
+        let stream = Arc::new(stream);
+        {
+            let mut waiting = lock_mutex(&self.waiting);
+            if waiting.len() >= MOST_WAITING
+                && let Some(oldest) = waiting.pop_front()
+            {
+                // Its thread ends with it.
+                let _ = oldest.shutdown(Shutdown::Both);
+            }
+            waiting.push_back(Arc::clone(&stream));
+        }
+        let (desk, served) = (Arc::clone(self), Arc::clone(&stream));
         let serve = move || {
-            let _place = place;
             // An error means that the client has gone.
-            let _ = desk.serve_connection(&stream);
+            let _ = desk.serve_connection(&served);
+            desk.stop_waiting(&served);
         };
-        // Without a thread the connection is closed.
-        let _ = thread::Builder::new().name("page".to_owned()).spawn(serve);
+        if thread::Builder::new().name("page".to_owned()).spawn(serve).is_err() {
+            // Without a thread the connection is closed.
+            self.stop_waiting(&stream);
+        }
     }
 
-    fn serve_connection(self: &Arc<Self>, stream: &TcpStream) -> io::Result<()> {
+    fn stop_waiting(&self, stream: &Arc<TcpStream>) {
+        lock_mutex(&self.waiting).retain(|waiting| !Arc::ptr_eq(waiting, stream));
+    }
+
+    fn serve_connection(self: &Arc<Self>, stream: &Arc<TcpStream>) -> io::Result<()> {
         let request = match http::read_request(stream) {
             Ok(request) => request,
             Err(refusal) => {
@@ -180,7 +200,21 @@ impl LiveServerState {
                 };
             }
         };
-        match self.respond_to(&request) {
+        let route = match admission::admit_request(&request, self.port, &self.token) {
+            Ok(ServeRoute::Open { ticket }) => {
+                return http::write_response(stream, &self.redeem_ticket(&ticket));
+            }
+            Ok(route) => route,
+            Err(response) => return http::write_response(stream, &response),
+        };
+        self.stop_waiting(stream);
+        let Some(_place) =
+            ServeSlot::acquire_slot(self, |desk| &desk.connections, MOST_CONNECTIONS)
+        else {
+            http::reject_connection(stream);
+            return Ok(());
+        };
+        match self.respond_to(route) {
             Ok(ServeReply::Stream { watched, since }) => {
                 self.stream_changes(stream, &watched, since)
             }
@@ -190,8 +224,8 @@ impl LiveServerState {
         }
     }
 
-    fn respond_to(&self, request: &ServeRequest) -> Result<ServeReply, ServeResponse> {
-        let response = match admission::admit_request(request, self.port, &self.token)? {
+    fn respond_to(&self, route: ServeRoute) -> Result<ServeReply, ServeResponse> {
+        let response = match route {
             ServeRoute::Style => {
                 ServeResponse::from_text("text/css; charset=utf-8", html::render_style())
             }

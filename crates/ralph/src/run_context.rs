@@ -42,6 +42,9 @@ use crate::{full_screen, refused_paths, unfinished_run};
 /// More paths than this do not help the user to decide.
 const SHOWN_PATHS: usize = 5;
 
+/// How git is started on the work tree; directly if there is no sandbox.
+pub(crate) type GitSandbox = Option<(Launcher, Variables)>;
+
 /// What to do with uncommitted changes where ralph is going to commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DirtyPlan {
@@ -344,8 +347,13 @@ impl RunContext {
     }
 
     /// Stashes uncommitted changes if the user asked for it.
-    pub(crate) fn set_aside(&self, run: &RunId, dirty: DirtyPlan) -> Result<(), CliError> {
-        match (self.open_git(run, None), dirty) {
+    pub(crate) fn set_aside(
+        &self,
+        run: &RunId,
+        dirty: DirtyPlan,
+        sandboxed: GitSandbox,
+    ) -> Result<(), CliError> {
+        match (self.open_git(run, sandboxed), dirty) {
             (Some(mut git), DirtyPlan::SetAside) => {
                 git.set_aside(run).map(drop).map_err(CliError::from_git_error)
             }
@@ -359,8 +367,9 @@ impl RunContext {
         &self,
         run: &RunId,
         FormerAttempt { task, plan }: &FormerAttempt,
+        sandboxed: GitSandbox,
     ) -> Result<Option<FormerWork>, CliError> {
-        let Some(mut git) = self.open_git(run, None) else { return Ok(None) };
+        let Some(mut git) = self.open_git(run, sandboxed) else { return Ok(None) };
         let failure_branches = git.list_failure_branches(task).map_err(CliError::from_git_error)?;
         let Some(newest) = failure_branches.first() else { return Ok(None) };
         let is_taken = match plan {
@@ -400,15 +409,20 @@ impl RunContext {
     }
 
     /// Restores the changes that were set aside, unless the run is only interrupted.
-    pub(crate) fn restore_set_aside(&self, run: &RunId, outcome: &Result<Outcome, CliError>) {
+    pub(crate) fn restore_set_aside(
+        &self,
+        run: &RunId,
+        outcome: &Result<Outcome, CliError>,
+        sandboxed: GitSandbox,
+    ) {
         match outcome {
             Ok(Outcome::Interrupted) | Err(_) => {}
-            Ok(_) => self.restore_set_aside_now(run),
+            Ok(_) => self.restore_set_aside_now(run, sandboxed),
         }
     }
 
-    fn restore_set_aside_now(&self, run: &RunId) {
-        let Some(mut git) = self.open_git(run, None) else { return };
+    fn restore_set_aside_now(&self, run: &RunId, sandboxed: GitSandbox) {
+        let Some(mut git) = self.open_git(run, sandboxed) else { return };
         match git.restore_set_aside(run) {
             Ok(RestoredChanges::Nothing) => {}
             Ok(RestoredChanges::Done) => self.out.write_line("The changes that were set aside are restored."),
@@ -442,7 +456,9 @@ impl RunContext {
                     "changes were set aside for run {0}; they are restored when it ends: `ralph resume {0}`",
                     known.id
                 )),
-                (None, _) | (Some(_), Some(_)) => self.restore_set_aside_now(&known.id),
+                (None, _) | (Some(_), Some(_)) => {
+                    self.restore_set_aside_now(&known.id, None);
+                }
             }
         }
         Ok(remarks_found)
@@ -476,11 +492,7 @@ impl RunContext {
     }
 
     /// Returns the repository for a run, with git started inside the sandbox if there is one.
-    pub(crate) fn open_git(
-        &self,
-        run: &RunId,
-        sandboxed: Option<(Launcher, Variables)>,
-    ) -> Option<GitVcs> {
+    pub(crate) fn open_git(&self, run: &RunId, sandboxed: GitSandbox) -> Option<GitVcs> {
         let mut repository = self.repository.clone()?;
         if let Some((launcher, env)) = sandboxed {
             repository = repository.with_launcher(launcher, env);

@@ -11,6 +11,7 @@ mod preflight;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use ralph_core::ports::{Ports, Ui, Vcs};
 use ralph_core::run_loop::engine::{Engine, EngineError, RunStart};
@@ -42,7 +43,7 @@ use crate::cli::CommonArgs;
 use crate::cli_error::{CliError, to_engine_error};
 use crate::isolation::{self, RunIsolation, SandboxContext};
 use crate::project::{Project, find_own_executable};
-use crate::run_context::{DirtyPlan, FormerAttempt, RunContext};
+use crate::run_context::{DirtyPlan, FormerAttempt, GitSandbox, RunContext};
 use crate::run_stats::keep_run_stats;
 use crate::settings::LoadedSettings;
 use crate::subscribers::{RunSubscribers, SubscriberSettings};
@@ -240,7 +241,7 @@ impl<'a> OpenedRun<'a> {
             run,
             journal,
             recipe,
-            isolation,
+            isolation: Rc::new(isolation),
             plan,
         };
         Ok(IsolatedRun { options, context, origin, setup, warnings })
@@ -251,14 +252,15 @@ impl IsolatedRun<'_> {
     /// Prepares the work tree: the user's uncommitted work, and what earlier attempts left.
     fn prepare_tree(&mut self) -> Result<(), CliError> {
         let Self { options, context, origin, setup, .. } = self;
+        let sandboxed = setup.build_git_sandbox(context);
         let RunSetup { run, recipe, .. } = setup;
         if !origin.has_own_work() {
-            context.set_aside(run, options.dirty)?;
+            context.set_aside(run, options.dirty, sandboxed.clone())?;
         }
         match origin {
             RunOrigin::New => {
                 if let Some(former) = &options.former_attempt
-                    && let Some(work) = context.handle_failure_branch(run, former)?
+                    && let Some(work) = context.handle_failure_branch(run, former, sandboxed)?
                 {
                     *recipe = memory_setup::with_former_work(recipe.clone(), &former.task, &work);
                 }
@@ -424,10 +426,18 @@ struct RunSetup {
     journal: Journal,
     draft: Option<RunDraft>,
     recipe: Recipe,
-    isolation: RunIsolation,
+    /// It ends with the last git command of the run, which restores what was set aside.
+    isolation: Rc<RunIsolation>,
     masker: Masker,
     incomplete: ExitStatus,
     plan: SubscriberSettings,
+}
+
+impl RunSetup {
+    /// Returns how git is started on the work tree.
+    fn build_git_sandbox(&self, context: &RunContext) -> GitSandbox {
+        self.isolation.build_git_launcher(&build_child_env(&context.env, &self.run))
+    }
 }
 
 /// Runs the engine, with everything around it that must not outlive the run.
@@ -449,12 +459,14 @@ fn drive_run(
     // For users and hooks; the lock is authoritative.
     let _ = active::write_active(&context.layout.active_path(), &first);
     let (incomplete, draft) = (setup.incomplete, setup.draft.take());
+    let (isolation, sandboxed) = (Rc::clone(&setup.isolation), setup.build_git_sandbox(context));
     let outcome = connect_ports(context, setup, before, self_exe, engine);
     drop(awake);
     let _ = active::remove_active(&context.layout.active_path());
     warden.release();
     context.withdraw_draft(draft.as_ref(), &outcome);
-    context.restore_set_aside(&run, &outcome);
+    context.restore_set_aside(&run, &outcome, sandboxed);
+    drop(isolation);
     context.flush_terminal();
     let status = outcome?.exit_code();
     Ok(if status == ExitStatus::Incomplete { incomplete } else { status })

@@ -7,12 +7,18 @@ use super::call::{INSTALL_HINT, build_call};
 use super::translate::AiderTranslator;
 use crate::adapter::AgentAdapter;
 use crate::agent_env::{AgentDirectory, AgentEnv, Credential, PROVIDER_KEYS};
+use crate::configuration::{ENV_WITH_CODE, build_project_code, build_project_variables};
 use crate::legacy_args::LegacyArgs;
 
 /// Everything about Aider that ralph looks up. It works with any provider, so it has no hosts.
 pub(crate) static ADAPTER: AgentAdapter = AgentAdapter {
     install_hint: Some(INSTALL_HINT),
     env: Some(&AGENT_ENV),
+    project_code: &[
+        build_project_code(".aider.conf.yml", &[]),
+        build_project_code(".aider.model.settings.yml", &[]),
+        build_project_variables(".env", ENV_WITH_CODE),
+    ],
     legacy_args: LegacyArgs {
         switches: &["--yes-always", "--yes", "--no-stream", "--no-pretty", "--no-auto-commits"],
         with_value: &["--message", "--msg", "-m", "--message-file", "-f"],

@@ -10,7 +10,7 @@ use super::failure::INSTALL_HINT;
 use super::translate::AmpTranslator;
 use crate::adapter::AgentAdapter;
 use crate::agent_env::{AgentDirectory, AgentEnv, Credential};
-use crate::configuration::{ConfigFile, ConfigFormat};
+use crate::configuration::{ConfigFile, ConfigFormat, build_project_code, build_project_file};
 use crate::legacy_args::LegacyArgs;
 
 /// Everything about Amp that ralph looks up.
@@ -18,6 +18,13 @@ pub(crate) static ADAPTER: AgentAdapter = AgentAdapter {
     install_hint: Some(INSTALL_HINT),
     env: Some(&AGENT_ENV),
     model_hosts: &["ampcode.com", "*.ampcode.com"],
+    project_code: &[
+        build_project_file(".amp/settings.json", PROJECT_KEYS_WITH_CODE),
+        build_project_file(".amp/settings.jsonc", PROJECT_KEYS_WITH_CODE),
+        build_project_code(".amp/plugins/*", &[]),
+        build_project_code(".amp/tools/*", &[]),
+        build_project_code(".agents/toolbox/*", &[]),
+    ],
     legacy_args: LegacyArgs {
         switches: &["-x", "--execute", "--stream-json", "--dangerously-allow-all"],
         with_value: &[],
@@ -34,6 +41,19 @@ pub(crate) static ADAPTER: AgentAdapter = AgentAdapter {
         Box::new(AmpTranslator::new(request))
     })
 };
+
+/// Settings of a project that start programs, allow them, or lead elsewhere.
+const PROJECT_KEYS_WITH_CODE: &[&str] = &[
+    "amp.mcpServers",
+    "amp.hooks",
+    "amp.permissions",
+    "amp.tools",
+    "amp.toolbox.path",
+    "amp.commands.allowlist",
+    "amp.dangerouslyAllowAll",
+    "amp.url",
+    "amp.proxy",
+];
 
 /// Variables, directories and files of Amp.
 static AGENT_ENV: AgentEnv = AgentEnv {

@@ -18,7 +18,7 @@ use super::translate::ClaudeTranslator;
 use crate::adapter::{AgentAdapter, TextRequest};
 use crate::agent_env::{AgentDirectory, AgentEnv, Credential};
 use crate::capabilities::{check_support_since, select_schema_output};
-use crate::configuration::{ConfigFile, ConfigFormat, build_project_file};
+use crate::configuration::{ConfigFile, ConfigFormat, build_project_code, build_project_file};
 use crate::deprecated_flags::DeprecatedFlag;
 use crate::legacy_args::LegacyArgs;
 use crate::text::TextTranslator;
@@ -34,6 +34,7 @@ pub(crate) static ADAPTER: AgentAdapter = AgentAdapter {
         build_project_file(".claude/settings.json", SETTINGS_WITH_CODE),
         build_project_file(".claude/settings.local.json", SETTINGS_WITH_CODE),
         build_project_file(".mcp.json", &["mcpServers"]),
+        build_project_code(".claude/agents/*", &["hooks", "mcpServers"]),
     ],
     billing_variable: Some("ANTHROPIC_API_KEY"),
     sbx_template: Some("claude"),
@@ -109,6 +110,7 @@ const SETTINGS_WITH_CODE: &[&str] = &[
     "awsAuthRefresh",
     "awsCredentialExport",
     "otelHeadersHelper",
+    "statusLine",
 ];
 
 fn create_translator(request: &AgentRequest, _directory: &Path) -> Box<dyn Translate> {

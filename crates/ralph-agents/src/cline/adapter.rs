@@ -10,6 +10,7 @@ use super::failure::INSTALL_HINT;
 use super::translate::ClineTranslator;
 use crate::adapter::AgentAdapter;
 use crate::agent_env::{AgentDirectory, AgentEnv, Credential};
+use crate::configuration::build_project_code;
 use crate::deprecated_flags::DeprecatedFlag;
 
 /// Everything about Cline that ralph looks up.
@@ -17,6 +18,10 @@ pub(crate) static ADAPTER: AgentAdapter = AgentAdapter {
     install_hint: Some(INSTALL_HINT),
     env: Some(&AGENT_ENV),
     model_hosts: &["api.cline.bot"],
+    project_code: &[
+        build_project_code(".cline/*", &[]),
+        build_project_code(".clinerules/hooks/*", &[]),
+    ],
     deprecated_flags: &[DeprecatedFlag {
         flag: "--yolo",
         removed_in: None,

@@ -18,7 +18,7 @@ use super::translate::CodexTranslator;
 use crate::adapter::{AgentAdapter, TextRequest};
 use crate::agent_env::{AgentDirectory, AgentEnv, Credential};
 use crate::capabilities::{check_support_since, select_schema_output};
-use crate::configuration::{ConfigFile, ConfigFormat};
+use crate::configuration::{ConfigFile, ConfigFormat, build_project_code};
 use crate::deprecated_flags::DeprecatedFlag;
 use crate::legacy_args::LegacyArgs;
 use crate::translator::Translate;
@@ -27,10 +27,14 @@ use crate::translator::Translate;
 pub(crate) static ADAPTER: AgentAdapter = AgentAdapter {
     install_hint: Some(INSTALL_HINT),
     env: Some(&AGENT_ENV),
-    project_code: &[ConfigFile {
-        removed_keys: PROJECT_KEYS_WITH_CODE,
-        ..ConfigFile::for_whole_file(".codex/config.toml", ConfigFormat::Toml)
-    }],
+    project_code: &[
+        ConfigFile {
+            removed_keys: PROJECT_KEYS_WITH_CODE,
+            ..ConfigFile::for_whole_file(".codex/config.toml", ConfigFormat::Toml)
+        },
+        build_project_code(".codex/hooks.json", &[]),
+        build_project_code(".codex/hooks/*", &[]),
+    ],
     model_hosts: &["api.openai.com", "chatgpt.com", "auth.openai.com"],
     billing_variable: Some("OPENAI_API_KEY"),
     sbx_template: Some("codex"),

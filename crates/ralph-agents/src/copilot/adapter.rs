@@ -9,7 +9,7 @@ use super::call::{INSTALL_HINT, build_call};
 use super::translate::CopilotTranslator;
 use crate::adapter::AgentAdapter;
 use crate::agent_env::{AgentDirectory, AgentEnv, Credential};
-use crate::configuration::{ConfigFile, ConfigFormat};
+use crate::configuration::{ConfigFile, ConfigFormat, build_project_code, build_project_file};
 use crate::legacy_args::LegacyArgs;
 
 /// Everything about GitHub Copilot CLI that ralph looks up.
@@ -18,6 +18,12 @@ pub(crate) static ADAPTER: AgentAdapter = AgentAdapter {
     env: Some(&AGENT_ENV),
     // From the vendor's firewall documentation.
     model_hosts: &["*.githubcopilot.com", "api.github.com"],
+    project_code: &[
+        build_project_code(".github/hooks/*", &[]),
+        build_project_code(".copilot/*", &[]),
+        build_project_file(".mcp.json", &["mcpServers"]),
+        build_project_file(".vscode/mcp.json", &["servers"]),
+    ],
     sbx_template: Some("copilot"),
     legacy_args: LegacyArgs {
         switches: &["-p", "--prompt", "--allow-all-tools", "--yolo"],

@@ -10,7 +10,10 @@ use super::call::{INSTALL_HINT, build_call};
 use super::translate::GeminiTranslator;
 use crate::adapter::AgentAdapter;
 use crate::agent_env::{AgentDirectory, AgentEnv, Credential};
-use crate::configuration::{ConfigFile, ConfigFormat, build_project_file};
+use crate::configuration::{
+    ConfigFile, ConfigFormat, ENV_WITH_CODE, build_project_code, build_project_file,
+    build_project_variables,
+};
 use crate::legacy_args::LegacyArgs;
 
 /// Everything about Gemini CLI that ralph looks up.
@@ -22,7 +25,13 @@ pub(crate) static ADAPTER: AgentAdapter = AgentAdapter {
         "cloudcode-pa.googleapis.com",
         "oauth2.googleapis.com",
     ],
-    project_code: &[build_project_file(".gemini/settings.json", REMOVED_KEYS)],
+    project_code: &[
+        build_project_file(".gemini/settings.json", REMOVED_KEYS),
+        build_project_variables(".gemini/.env", ENV_WITH_CODE),
+        build_project_variables(".env", ENV_WITH_CODE),
+        build_project_code(".gemini/extensions/*", &[]),
+        build_project_code(".gemini/hooks/*", &[]),
+    ],
     billing_variable: Some("GEMINI_API_KEY"),
     oldest_version: Some(Version::new(0, 11, 0)),
     sbx_template: Some("gemini"),

@@ -9,7 +9,7 @@ use super::call::{INSTALL_HINT, build_call};
 use super::translate::OpencodeTranslator;
 use crate::adapter::AgentAdapter;
 use crate::agent_env::{AgentDirectory, AgentEnv, Credential, PROVIDER_KEYS};
-use crate::configuration::{ConfigFile, ConfigFormat, build_project_file};
+use crate::configuration::{ConfigFile, ConfigFormat, build_project_code, build_project_file};
 
 /// Everything about `OpenCode` that ralph looks up.
 pub(crate) static ADAPTER: AgentAdapter = AgentAdapter {
@@ -20,6 +20,10 @@ pub(crate) static ADAPTER: AgentAdapter = AgentAdapter {
         build_project_file("opencode.jsonc", PROJECT_KEYS_WITH_CODE),
         build_project_file(".opencode/opencode.json", PROJECT_KEYS_WITH_CODE),
         build_project_file(".opencode/opencode.jsonc", PROJECT_KEYS_WITH_CODE),
+        build_project_code(".opencode/plugin/*", &[]),
+        build_project_code(".opencode/plugins/*", &[]),
+        build_project_code(".opencode/tool/*", &[]),
+        build_project_code(".opencode/tools/*", &[]),
     ],
     model_hosts: &["opencode.ai", "models.dev"],
     sbx_template: Some("opencode"),

@@ -9,12 +9,18 @@ use super::call::{INSTALL_HINT, build_call};
 use super::translate::PiTranslator;
 use crate::adapter::AgentAdapter;
 use crate::agent_env::{AgentDirectory, AgentEnv, Credential, PROVIDER_KEYS};
-use crate::configuration::{ConfigFile, ConfigFormat};
+use crate::configuration::{ConfigFile, ConfigFormat, build_project_code, build_project_file};
 
 /// Everything about pi that ralph looks up.
 pub(crate) static ADAPTER: AgentAdapter = AgentAdapter {
     install_hint: Some(INSTALL_HINT),
     env: Some(&AGENT_ENV),
+    project_code: &[
+        build_project_file(".pi/settings.json", &["packages", "extensions"]),
+        build_project_code(".pi/extensions/*", &[]),
+        build_project_code(".pi/hooks/*", &[]),
+        build_project_code(".pi/tools/*", &[]),
+    ],
     capabilities: |_| Capabilities {
         usage: UsageReport::Cost,
         system_prompt: Support::Yes,

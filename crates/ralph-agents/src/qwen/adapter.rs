@@ -13,14 +13,23 @@ use super::translate::QwenTranslator;
 use crate::adapter::AgentAdapter;
 use crate::agent_env::{AgentDirectory, AgentEnv, Credential};
 use crate::capabilities::{check_support_since, select_schema_output};
-use crate::configuration::{ConfigFile, ConfigFormat, build_project_file};
+use crate::configuration::{
+    ConfigFile, ConfigFormat, ENV_WITH_CODE, build_project_code, build_project_file,
+    build_project_variables,
+};
 use crate::gemini::{LEGACY_ARGS, REMOVED_KEYS};
 
 /// Everything about Qwen Code that ralph looks up.
 pub(crate) static ADAPTER: AgentAdapter = AgentAdapter {
     install_hint: Some(INSTALL_HINT),
     env: Some(&AGENT_ENV),
-    project_code: &[build_project_file(".qwen/settings.json", REMOVED_KEYS)],
+    project_code: &[
+        build_project_file(".qwen/settings.json", REMOVED_KEYS),
+        build_project_variables(".qwen/.env", ENV_WITH_CODE),
+        build_project_variables(".env", ENV_WITH_CODE),
+        build_project_code(".qwen/extensions/*", &[]),
+        build_project_code(".qwen/hooks/*", &[]),
+    ],
     model_hosts: &[
         "portal.qwen.ai",
         "chat.qwen.ai",

@@ -6,7 +6,7 @@
 //! would get the user's tokens. Not here: whether the tokens are valid, which only their server
 //! knows.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::mem::discriminant;
 
 use jiff::{SignedDuration, Timestamp};
@@ -44,12 +44,12 @@ pub(super) fn check_refresh(
     if old.len() != new.len() || !old.iter().all(|(key, value)| is_alike(key, value)) {
         return Err(NotReturnedReason::OtherKeys);
     }
-    check_tokens(&old, &new, now)?;
-    let (before, after) = (find_servers(&Value::Object(old)), find_servers(&Value::Object(new)));
+    let servers = |login: &Map<String, Value>| find_servers(&Value::Object(login.clone()));
+    let (before, after) = (servers(&old), servers(&new));
     let changed = before.iter().chain(&after).find(|(key, _)| before.get(*key) != after.get(*key));
     match changed {
         Some((key, _)) => Err(NotReturnedReason::OtherServer { key: key.clone() }),
-        None => Ok(()),
+        None => check_tokens(&old, &new, now),
     }
 }
 
@@ -98,10 +98,37 @@ fn check_login(
     // Only if the account could be compared.
     let is_old =
         !before.is_empty() && refreshed.is_some_and(|at| now.duration_since(at) >= REFRESH_AGE);
-    if is_due || is_old {
+    if is_due && before.is_empty() {
+        check_unnamed_login(name, old, new, now)
+    } else if is_due || is_old {
         Ok(())
     } else {
         Err(NotReturnedReason::StillValid { key: name.to_owned() })
+    }
+}
+
+/// Checks a login that does not say whose it is: a refresh changes tokens and times, and nothing
+/// else, such as the subscription, its scopes, or the kind of login.
+fn check_unnamed_login(
+    name: &str,
+    old: &Map<String, Value>,
+    new: &Map<String, Value>,
+    now: Timestamp,
+) -> Result<(), NotReturnedReason> {
+    let is_kept = |key: &str| {
+        let key = key.to_ascii_lowercase();
+        !key.ends_with("token") && !["access", "refresh", "exp"].iter().any(|it| key.contains(it))
+    };
+    let keys: BTreeSet<&String> = old.keys().chain(new.keys()).filter(|key| is_kept(key)).collect();
+    if let Some(key) = keys.iter().find(|key| old.get(**key) != new.get(**key)) {
+        return Err(NotReturnedReason::OtherAccount { key: format!("{name}.{key}") });
+    }
+    if keys.is_empty() {
+        return Err(NotReturnedReason::UnknownAccount);
+    }
+    match find_expiry(new) {
+        Some(at) if at <= now => Err(NotReturnedReason::AlreadyExpired),
+        Some(_) | None => Ok(()),
     }
 }
 
@@ -147,6 +174,9 @@ mod tests {
 
     use super::*;
 
+    /// An hour after the moment of the checks, in milliseconds.
+    const LATER: u64 = 1_800_003_600_000;
+
     #[track_caller]
     fn checked(old: &str, new: &str, expect: &Result<(), NotReturnedReason>) {
         let now = Timestamp::from_second(1_800_000_000).expect("a moment");
@@ -161,7 +191,19 @@ mod tests {
                 "expiresAt": {at}, "scopes": ["a"], "subscriptionType": "max"}}}}"#
             )
         };
-        checked(&claude("one", 1), &claude("two", 2), &Ok(()));
+        checked(&claude("one", 1), &claude("two", LATER), &Ok(()));
+        let other = |from: &str, to: &str| claude("two", LATER).replace(from, to);
+        let refused = |key: &str| {
+            Err(NotReturnedReason::OtherAccount { key: format!("claudeAiOauth.{key}") })
+        };
+        checked(&claude("one", 1), &other("max", "pro"), &refused("subscriptionType"));
+        checked(&claude("one", 1), &other("[\"a\"]", "[]"), &refused("scopes"));
+        checked(&claude("one", 1), &claude("two", 2), &Err(NotReturnedReason::AlreadyExpired));
+        checked(
+            r#"{"a": {"accessToken": "a", "expiresAt": 1}}"#,
+            r#"{"a": {"accessToken": "b", "expiresAt": 1}}"#,
+            &Err(NotReturnedReason::UnknownAccount),
+        );
         checked(
             r#"{"OPENAI_API_KEY": null, "tokens": {"access_token": "a", "account_id": "me"}, "last_refresh": "2026-12-01T00:00:00Z"}"#,
             r#"{"last_refresh": "y", "tokens": {"access_token": "b", "account_id": "me"}, "OPENAI_API_KEY": null}"#,
@@ -173,10 +215,12 @@ mod tests {
     fn a_login_that_has_not_expired_is_not_replaced() {
         let still = |key: &str| Err(NotReturnedReason::StillValid { key: key.to_owned() });
         let claude = |token: &str, at: u64| {
-            format!(r#"{{"claudeAiOauth": {{"accessToken": "{token}", "expiresAt": {at}}}}}"#)
+            format!(
+                r#"{{"claudeAiOauth": {{"accessToken": "{token}", "expiresAt": {at}, "scopes": []}}}}"#
+            )
         };
         // The moment of the checks is 1 800 000 000 s.
-        checked(&claude("a", 1_800_003_600_000), &claude("evil", 1), &still("claudeAiOauth"));
+        checked(&claude("a", 1_800_003_600_000), &claude("evil", LATER), &still("claudeAiOauth"));
         checked(&claude("a", 1_800_000_300_000), &claude("b", 1_800_028_800_000), &Ok(()));
         // These have no known expiry.
         checked(r#"{"access_token": "a"}"#, r#"{"access_token": "b"}"#, &still(""));
@@ -197,8 +241,8 @@ mod tests {
         );
         // One of several.
         checked(
-            r#"{"a": {"access": "a", "expires": 1}, "b": {"type": "api", "key": "k"}}"#,
-            r#"{"a": {"access": "b", "expires": 2}, "b": {"type": "api", "key": "evil"}}"#,
+            r#"{"a": {"access": "a", "expires": 1, "type": "oauth"}, "b": {"type": "api", "key": "k"}}"#,
+            r#"{"a": {"access": "b", "expires": 1800003600, "type": "oauth"}, "b": {"type": "api", "key": "evil"}}"#,
             &still("b"),
         );
     }
@@ -240,7 +284,8 @@ mod tests {
             format!(r#"{{"access_token": "a", "expiry_date": 1, "resource_url": "{host}"}}"#)
         };
         checked(&qwen("good.example"), &qwen("evil.example"), &other("resource_url"));
-        checked(&qwen("good.example"), &qwen("good.example"), &Ok(()));
+        let refreshed = qwen("good.example").replace(": 1,", ": 1800003600,");
+        checked(&qwen("good.example"), &refreshed, &Ok(()));
         checked(
             r#"{"github": {"type": "oauth", "access": "a", "expires": 1}}"#,
             r#"{"github": {"type": "oauth", "access": "b", "expires": 1, "enterpriseUrl": "evil.example"}}"#,

@@ -32,8 +32,8 @@ const AGENTS: [(AgentKind, &str, &str, &str); 11] = [
     (AgentKind::Amp, "HOME", ".local/share/amp/secrets.json", "home/.local/share/amp/secrets.json"),
 ];
 
-const OLD: &str = r#"{"token": "old", "expires": 1}"#;
-const NEW: &str = r#"{"token": "new", "expires": 2}"#;
+const OLD: &str = r#"{"token": "old", "kind": "oauth", "expires": 1}"#;
+const NEW: &str = r#"{"token": "new", "kind": "oauth", "expires": 4102444800}"#;
 
 struct Machine {
     root: TempDir,
@@ -250,7 +250,7 @@ fn replaced_login_files_are_refused_and_links_not_followed() {
         (r#"{"token": "new"}"#, "the new file has other keys"),
         (large.as_str(), "the new file is larger than any login"),
         (
-            r#"{"token": "https://evil.example", "expires": 2}"#,
+            r#"{"token": "https://evil.example", "kind": "oauth", "expires": 4102444800}"#,
             "the new file has another value in `token`",
         ),
     ] {
@@ -296,7 +296,7 @@ fn replaced_parent_directories_are_not_followed() {
 fn a_login_that_the_user_changed_is_not_overwritten() {
     let (machine, prepared) = Machine::prepared();
     fs::write(machine.copy(), NEW).expect("written");
-    let third = r#"{"token": "third", "expires": 3}"#;
+    let third = r#"{"token": "third", "kind": "oauth", "expires": 4102444800}"#;
     fs::write(machine.home(".claude/.credentials.json"), third).expect("written");
     let notices = prepared.return_credentials();
     let why = "your file has changed as well";

@@ -53,6 +53,51 @@ const FOREIGN_VARIABLES: [&str; 14] = [
     "GIT_WORK_TREE",
 ];
 
+/// Settings by which git starts programs, and what ralph's own calls do about them. Whatever git's
+/// configuration names is in files that agents cannot change (`git_dir_guard`, and the sandbox).
+pub(super) const STARTED_BY_GIT: [(&str, StartedProgram); 27] = [
+    ("core.hooksPath", StartedProgram::Off("core.hooksPath=/dev/null")),
+    ("core.fsmonitor", StartedProgram::Off("core.fsmonitor=false")),
+    ("log.showSignature", StartedProgram::Off("log.showSignature=false")),
+    ("gc.recentObjectsHook", StartedProgram::InSandbox),
+    ("filter.x.clean", StartedProgram::InSandbox),
+    ("filter.x.smudge", StartedProgram::InSandbox),
+    ("filter.x.process", StartedProgram::InSandbox),
+    ("merge.x.driver", StartedProgram::InSandbox),
+    ("trailer.x.command", StartedProgram::InSandbox),
+    ("trailer.x.cmd", StartedProgram::InSandbox),
+    ("diff.external", StartedProgram::NotUsed),
+    ("diff.x.command", StartedProgram::NotUsed),
+    ("diff.x.textconv", StartedProgram::NotUsed),
+    ("core.editor", StartedProgram::NotUsed),
+    ("sequence.editor", StartedProgram::NotUsed),
+    ("core.pager", StartedProgram::NotUsed),
+    ("alias.push", StartedProgram::NotUsed),
+    ("submodule.x.update", StartedProgram::NotUsed),
+    ("core.alternateRefsCommand", StartedProgram::NotUsed),
+    ("gpg.program", StartedProgram::OfUser),
+    ("gpg.ssh.program", StartedProgram::OfUser),
+    ("remote.origin.receivepack", StartedProgram::OfUser),
+    ("remote.origin.uploadpack", StartedProgram::OfUser),
+    ("core.sshCommand", StartedProgram::OfUser),
+    ("core.gitProxy", StartedProgram::OfUser),
+    ("core.askPass", StartedProgram::OfUser),
+    ("credential.helper", StartedProgram::OfUser),
+];
+
+/// When git starts the program of a setting for ralph.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum StartedProgram {
+    /// Never in a plumbing call, by this setting.
+    Off(&'static str),
+    /// On the work tree, so in the sandbox if there is one.
+    InSandbox,
+    /// Never: the commands that do so are not used, or have an option or a variable against it.
+    NotUsed,
+    /// For a push or a signature, as the user has set it up, outside the sandbox.
+    OfUser,
+}
+
 /// Runs git commands with the user's environment.
 #[derive(Debug, Clone)]
 pub(super) struct GitCommands {
@@ -125,10 +170,13 @@ pub(super) enum NotRun {
 impl<'a> GitCommand<'a> {
     /// Returns a plumbing command: no hooks, no prompts, English messages.
     pub(super) fn new_plumbing(cwd: &'a Path, args: &[&str]) -> Self {
-        Self::new_user_call("git", cwd)
+        let switches = STARTED_BY_GIT.iter().filter_map(|(_, started)| match started {
+            StartedProgram::Off(setting) => Some(*setting),
+            StartedProgram::InSandbox | StartedProgram::NotUsed | StartedProgram::OfUser => None,
+        });
+        switches
+            .fold(Self::new_user_call("git", cwd), Self::with_setting)
             .with_setting("core.quotePath=false")
-            .with_setting("core.hooksPath=/dev/null")
-            .with_setting("core.fsmonitor=false")
             // ralph stores files as they are; the user's own `git add` may still complain.
             .with_setting("core.safecrlf=false")
             .with_args(args)

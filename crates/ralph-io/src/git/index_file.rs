@@ -62,6 +62,11 @@ impl IndexFile {
         Self::parse(bytes)
     }
 
+    /// Reads an index of any usual size.
+    pub(super) fn read_large(path: &Path) -> Option<Self> {
+        Self::parse(bounded_read::read_file(path, LARGEST * 64).ok()?)
+    }
+
     fn parse(bytes: Vec<u8>) -> Option<Self> {
         let mut entries = Vec::new();
         let version = read_number(&bytes, 4)?;
@@ -108,6 +113,12 @@ impl IndexFile {
 
     fn path(&self, entry: &IndexFileEntry) -> &[u8] {
         &self.bytes[entry.path.clone()]
+    }
+
+    /// Returns the paths of submodules and of other repositories in it.
+    pub(super) fn gitlinks(&self) -> impl Iterator<Item = &[u8]> {
+        let links = self.entries.iter().filter(|entry| entry.mode == LINK_MODE);
+        links.map(|entry| self.path(entry))
     }
 
     /// Returns whether a path is in it.

@@ -1,28 +1,38 @@
-//! Hard links to the object files of a repository, where agents cannot reach them.
+//! Copies of the object files of a repository, where agents cannot reach them.
 //!
-//! git never changes an object file: it writes new ones and removes old ones. So a hard link keeps
-//! an object at no cost, whatever is packed, pruned or removed later. If the state directory is on
-//! another file system the files are copied, up to a bound. Not here: which objects are needed.
+//! git never changes an object file: it writes new ones and removes old ones. An agent can
+//! overwrite one in place, and a hard link would then lose its content too. So files are cloned
+//! where the file system can do that, small ones are copied, and only the rest are hard links,
+//! whose loss by overwriting is noticed but cannot be undone. Not here: which objects are needed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
-use std::fs;
-use std::io::{self, ErrorKind};
+use std::fs::{self, File, Metadata};
+use std::io::{self, ErrorKind, Read as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use super::ref_files::TICK;
+use super::shadow::GitFileStamp;
+
+/// Loose objects and the packs of most projects are smaller. Larger files are cloned or linked,
+/// and only their size is compared.
+const LARGEST_COPY: u64 = 16 * 1024 * 1024;
+
+/// How much of such small files is copied: a second of the first iteration.
+const MOST_COPIED: u64 = 256 * 1024 * 1024;
 
 /// If links are impossible, at most this much is copied: the first iteration must not wait for
 /// minutes, nor the disk fill up.
-const MOST_COPIED: u64 = 1024 * 1024 * 1024;
+const MOST_COPIED_ELSEWHERE: u64 = 1024 * 1024 * 1024;
 
 const PACKS: &str = "pack";
 
 /// The files of a pack. Others are generated from these.
 const PACK_EXTENSIONS: [&str; 5] = ["pack", "idx", "rev", "promisor", "mtimes"];
 
-/// The links to the object files of a repository.
+/// The kept object files of a repository.
 #[derive(Debug)]
 pub(super) struct KeptObjects {
     /// The object directory of the repository.
@@ -30,13 +40,30 @@ pub(super) struct KeptObjects {
     store: PathBuf,
     /// The directories that are equal in both places, with their modification times.
     synced: BTreeMap<OsString, SystemTime>,
+    /// The files of the repository that are kept, by their path in both places. The stamp is none
+    /// if another process kept the file.
+    files: BTreeMap<PathBuf, Option<GitFileStamp>>,
     copied: u64,
+    can_clone: bool,
+}
+
+/// An object file that was overwritten.
+#[derive(Debug)]
+pub(super) struct OverwrittenFile {
+    /// The path in the object directory.
+    pub(super) path: PathBuf,
+    pub(super) restored: io::Result<()>,
 }
 
 impl KeptObjects {
     /// Returns the store for an object directory, with its existing content.
     pub(super) fn new(source: PathBuf, store: PathBuf) -> Self {
-        Self { source, store, synced: BTreeMap::new(), copied: 0 }
+        let mut files = BTreeMap::new();
+        for name in list_directories(&store) {
+            let found = list_object_files(&store.join(&name)).into_iter();
+            files.extend(found.map(|file| (Path::new(&name).join(file), None)));
+        }
+        Self { source, store, synced: BTreeMap::new(), files, copied: 0, can_clone: true }
     }
 
     /// Returns the object directory of the repository.
@@ -45,11 +72,12 @@ impl KeptObjects {
     }
 
     /// Makes the store hold exactly the files that the repository has now.
-    pub(super) fn update_links(&mut self) -> io::Result<()> {
+    pub(super) fn update_copies(&mut self) -> io::Result<()> {
         let present = list_directories(&self.source);
         for name in list_directories(&self.store).difference(&present) {
             fs::remove_dir_all(self.store.join(name))?;
             self.synced.remove(name);
+            self.files.retain(|path, _| !path.starts_with(name));
         }
         for name in present {
             let changed = fs::symlink_metadata(self.source.join(&name))?.modified()?;
@@ -71,21 +99,72 @@ impl KeptObjects {
         let (present, kept) = (list_object_files(&from), list_object_files(&to));
         for gone in kept.difference(&present) {
             fs::remove_file(to.join(gone))?;
+            self.files.remove(&Path::new(name).join(gone));
         }
         for new in present.difference(&kept) {
-            match fs::hard_link(from.join(new), to.join(new)) {
+            match self.keep_file(&from.join(new), &to.join(new)) {
                 Ok(()) => {}
                 // git may just have packed an object that was loose.
-                Err(error) if error.kind() == ErrorKind::NotFound => {}
-                Err(_) => {
-                    let size = fs::symlink_metadata(from.join(new)).map_or(0, |about| about.len());
-                    if self.copied + size <= MOST_COPIED {
-                        self.copied += fs::copy(from.join(new), to.join(new))?;
-                    }
-                }
+                Err(error) if error.kind() == ErrorKind::NotFound => continue,
+                Err(error) => return Err(error),
             }
+            self.files.insert(Path::new(name).join(new), read_stamp(&from.join(new)));
         }
         Ok(())
+    }
+
+    /// Clones a file, copies it if it is small, or links it.
+    fn keep_file(&mut self, from: &Path, to: &Path) -> io::Result<()> {
+        let size = fs::symlink_metadata(from)?.len();
+        if size <= LARGEST_COPY && self.copied + size <= MOST_COPIED {
+            self.copied += fs::copy(from, to)?;
+            return Ok(());
+        }
+        if self.can_clone && clone_file(from, to).is_ok() {
+            return Ok(());
+        }
+        self.can_clone = false;
+        if fs::hard_link(from, to).is_err() && self.copied + size <= MOST_COPIED_ELSEWHERE {
+            self.copied += fs::copy(from, to)?;
+        }
+        Ok(())
+    }
+
+    /// Restores files that were overwritten in place since they were kept, and returns them.
+    ///
+    /// Only the metadata of the files is read, unless it changed: git itself updates the time of
+    /// an object that it would have written again.
+    pub(super) fn restore_overwritten(&mut self) -> Vec<OverwrittenFile> {
+        let mut overwritten = Vec::new();
+        for (path, known) in &mut self.files {
+            let (kept, now) = (self.store.join(path), self.source.join(path));
+            // A file that is gone may be packed; `has_losses` is about those.
+            let Ok(about) = fs::symlink_metadata(&now) else { continue };
+            let stamp = GitFileStamp::from_metadata(&about);
+            if *known == Some(stamp) {
+                continue;
+            }
+            let restored = match fs::symlink_metadata(&kept) {
+                Ok(copy) if (copy.dev(), copy.ino()) == (about.dev(), about.ino()) => {
+                    if known.is_none_or(|known| known.size() == about.len()) {
+                        *known = Some(stamp);
+                        continue;
+                    }
+                    Err(io::Error::other("it is too large for a copy"))
+                }
+                Ok(copy) => match has_same_content((&kept, &copy), (&now, &about)) {
+                    Ok(true) => {
+                        *known = Some(stamp);
+                        continue;
+                    }
+                    Ok(false) | Err(_) => replace_file(&kept, &now),
+                },
+                Err(_) => continue,
+            };
+            *known = read_stamp(&now);
+            overwritten.push(OverwrittenFile { path: path.clone(), restored });
+        }
+        overwritten
     }
 
     /// Returns whether files that existed at the last sync are missing in the repository.
@@ -104,7 +183,7 @@ impl KeptObjects {
     }
 
     /// Restores files that are missing in the repository.
-    pub(super) fn restore_missing(&self) -> io::Result<()> {
+    pub(super) fn restore_missing(&mut self) -> io::Result<()> {
         for name in list_directories(&self.store) {
             let (from, to) = (self.store.join(&name), self.source.join(&name));
             make_real_directory(&self.source)?;
@@ -117,15 +196,67 @@ impl KeptObjects {
             // git considers a pack present once its index is.
             missing.sort_by_key(|file| Path::new(file).extension() == Some(OsStr::new("idx")));
             for file in missing {
-                if fs::hard_link(from.join(&file), to.join(&file)).is_err() {
-                    let temporary = to.join("tmp_obj_restored");
-                    fs::copy(from.join(&file), &temporary)?;
-                    fs::rename(&temporary, to.join(&file))?;
-                }
+                replace_file(&from.join(&file), &to.join(&file))?;
+                self.files.insert(Path::new(&name).join(&file), read_stamp(&to.join(&file)));
             }
         }
         Ok(())
     }
+}
+
+/// Puts a copy of a kept file into the repository. A large one is linked if it cannot be cloned.
+fn replace_file(kept: &Path, target: &Path) -> io::Result<()> {
+    let directory = target.parent().ok_or(ErrorKind::NotFound)?;
+    make_real_directory(directory)?;
+    // An agent cannot know the name, and a file that exists is not used.
+    let temporary = tempfile::Builder::new().prefix("tmp_obj_").tempdir_in(directory)?;
+    let copy = temporary.path().join("object");
+    let is_large = fs::symlink_metadata(kept)?.len() > LARGEST_COPY;
+    let shares = || clone_file(kept, &copy).or_else(|_| fs::hard_link(kept, &copy)).is_ok();
+    if !(is_large && shares()) {
+        fs::copy(kept, &copy)?;
+    }
+    fs::rename(&copy, target)
+}
+
+/// Makes a file that shares its content with another one until one of them is changed.
+#[cfg(target_os = "linux")]
+fn clone_file(from: &Path, to: &Path) -> io::Result<()> {
+    let source = File::open(from)?;
+    let copy = File::create_new(to)?;
+    let cloned = rustix::fs::ioctl_ficlone(&copy, &source).map_err(io::Error::from);
+    let cloned = cloned.and_then(|()| copy.set_permissions(source.metadata()?.permissions()));
+    if cloned.is_err() {
+        fs::remove_file(to)?;
+    }
+    cloned
+}
+
+/// Makes a file that shares its content with another one: elsewhere a copy does that by itself,
+/// if it can be done at all.
+#[cfg(not(target_os = "linux"))]
+fn clone_file(_: &Path, _: &Path) -> io::Result<()> {
+    Err(ErrorKind::Unsupported.into())
+}
+
+fn read_stamp(path: &Path) -> Option<GitFileStamp> {
+    fs::symlink_metadata(path).ok().map(|about| GitFileStamp::from_metadata(&about))
+}
+
+/// Returns whether two files have the same content. Of large ones only the size is compared.
+fn has_same_content(kept: (&Path, &Metadata), now: (&Path, &Metadata)) -> io::Result<bool> {
+    if !now.1.is_file() || kept.1.len() != now.1.len() {
+        return Ok(false);
+    }
+    if now.1.len() > LARGEST_COPY {
+        return Ok(true);
+    }
+    let read = |path: &Path| -> io::Result<Vec<u8>> {
+        let mut content = Vec::new();
+        File::open(path)?.take(LARGEST_COPY).read_to_end(&mut content)?;
+        Ok(content)
+    };
+    Ok(read(kept.0)? == read(now.0)?)
 }
 
 /// Creates a missing directory. Removes anything else that an agent put there.
@@ -163,4 +294,66 @@ fn list_object_files(directory: &Path) -> BTreeSet<OsString> {
 
 fn is_hex(name: &OsStr) -> bool {
     name.as_encoded_bytes().iter().all(u8::is_ascii_hexdigit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write_files(objects: &Path, files: &[(&str, &str)]) {
+        for (path, content) in files {
+            let path = objects.join(path);
+            fs::create_dir_all(path.parent().expect("a directory")).expect("made");
+            fs::write(path, content).expect("written");
+        }
+    }
+
+    #[test]
+    fn overwritten_files_are_restored_and_touched_ones_are_left_alone() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let (source, store) = (directory.path().join("objects"), directory.path().join("kept"));
+        let files = [("ab/12", "one"), ("cd/34", "two"), ("pack/pack-1.pack", "three")];
+        write_files(&source, &files);
+        for is_same_process in [true, false] {
+            let mut kept = KeptObjects::new(source.clone(), store.clone());
+            kept.update_copies().expect("kept");
+            assert!(kept.restore_overwritten().is_empty());
+            // The same size, another content; and a link where the file was.
+            write_files(&source, &[("ab/12", "two"), ("pack/pack-1.pack", "")]);
+            let touched = File::options().append(true).open(source.join("cd/34")).expect("opened");
+            touched.set_modified(SystemTime::UNIX_EPOCH).expect("set");
+            fs::remove_file(source.join("pack/pack-1.pack")).expect("removed");
+            std::os::unix::fs::symlink("/etc/hostname", source.join("pack/pack-1.pack"))
+                .expect("a link");
+            if !is_same_process {
+                kept = KeptObjects::new(source.clone(), store.clone());
+            }
+            let overwritten = kept.restore_overwritten();
+            let names: Vec<&Path> = overwritten.iter().map(|it| it.path.as_path()).collect();
+            assert_eq!(names, [Path::new("ab/12"), Path::new("pack/pack-1.pack")]);
+            assert!(overwritten.iter().all(|it| it.restored.is_ok()), "{overwritten:?}");
+            for (path, content) in files {
+                assert_eq!(fs::read_to_string(source.join(path)).expect("read"), content, "{path}");
+            }
+            assert!(kept.restore_overwritten().is_empty());
+        }
+    }
+
+    #[test]
+    fn a_large_file_that_is_only_linked_is_reported() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let (source, store) = (directory.path().join("objects"), directory.path().join("kept"));
+        write_files(&source, &[("pack/pack-1.pack", "")]);
+        let pack = File::options().write(true).open(source.join("pack/pack-1.pack"));
+        let pack = pack.expect("opened");
+        pack.set_len(LARGEST_COPY + 1).expect("sparse");
+        let mut kept = KeptObjects::new(source.clone(), store.clone());
+        kept.can_clone = false;
+        kept.update_copies().expect("kept");
+        assert!(kept.restore_overwritten().is_empty());
+        pack.set_len(0).expect("cut");
+        let [lost] = kept.restore_overwritten().try_into().expect("one file");
+        assert_eq!(lost.restored.expect_err("no copy").to_string(), "it is too large for a copy");
+        assert!(kept.restore_overwritten().is_empty(), "reported once");
+    }
 }

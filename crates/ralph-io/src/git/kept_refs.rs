@@ -1,8 +1,8 @@
 //! Protects the user's branches, tags, stashes and notes from agents that can write the repository.
 //!
-//! At every checkpoint ralph records all refs, copies the reflogs, and links the objects, all in
-//! the run's directory. After an agent call, refs and log entries that are gone are restored, with
-//! their objects. Only the branch that was checked out may move, and refs may be added. Not here:
+//! At every checkpoint ralph records all refs and copies the reflogs and the objects to the run's
+//! directory. After an agent call, refs and log entries that are gone are restored, with their
+//! objects, and so are objects that were overwritten. Only the branch that was checked out may move, and refs may be added. Not here:
 //! the branch that was checked out (`history`).
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,7 +14,7 @@ use ralph_model::run::IterationMark;
 use serde::{Deserialize, Serialize};
 
 use super::kept_logs::KeptLogs;
-use super::kept_objects::{KeptObjects, make_real_directory};
+use super::kept_objects::{KeptObjects, OverwrittenFile, make_real_directory};
 use super::ref_files::{RefFiles, read_branch};
 use super::repository::GitRepository;
 use super::vcs::GitVcs;
@@ -64,6 +64,15 @@ struct RefRecord {
     worktrees: Vec<PathBuf>,
     /// The branches that were checked out there.
     elsewhere: BTreeSet<String>,
+}
+
+/// Which objects an agent deleted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum LostObjects {
+    None,
+    /// Only those of the branch that was checked out, which the agent may have rewritten.
+    OfBranch,
+    OfOtherRefs,
 }
 
 /// A ref that was deleted or moved.
@@ -135,7 +144,7 @@ impl GitVcs {
         kept.is_settled = false;
         // A failure here only matters if an agent destroys something; the run need not end for it.
         let _ = fs::create_dir_all(&kept.directory);
-        let _ = kept.objects.update_links();
+        let _ = kept.objects.update_copies();
         for logs in &mut kept.logs {
             let _ = logs.update_copies();
         }
@@ -148,6 +157,8 @@ impl GitVcs {
     pub(super) fn restore_refs(&mut self) {
         let Some(mut kept) = self.kept_refs.take() else { return };
         if let Some(record) = kept.record.clone() {
+            let overwritten = kept.objects.restore_overwritten();
+            self.report_restored(describe_overwritten(&overwritten));
             self.restore_recorded(&mut kept, &record);
             // When the run is resumed some other day, changes made until then are the user's.
             let _ = fs::remove_file(kept.directory.join(RECORD));
@@ -191,7 +202,8 @@ impl GitVcs {
                 is_lost.then_some(lost)
             })
             .collect();
-        if lost.is_empty() && logs.is_empty() && !self.has_lost_branch(kept, record, &now) {
+        let objects = self.find_lost_objects(kept, record);
+        if lost.is_empty() && logs.is_empty() && objects == LostObjects::None {
             return;
         }
         let failed = kept.objects.restore_missing().err().map(|error| error.to_string());
@@ -230,8 +242,9 @@ impl GitVcs {
                 reported.push(describe_loss(&what, "shortened", written.err().as_ref()));
             }
         }
-        if let (true, Some(why)) = (reported.is_empty(), &failed) {
-            reported.push(describe_loss("objects", "removed", Some(why)));
+        let is_reported = objects == LostObjects::OfOtherRefs || failed.is_some();
+        if reported.is_empty() && is_reported {
+            reported.push(describe_loss("objects", "deleted", failed.as_ref()));
         }
         self.report_restored(reported);
     }
@@ -275,25 +288,21 @@ impl GitVcs {
         !(is_checked_out && self.repository.is_ancestor(&lost.was, is))
     }
 
-    /// Returns whether the former commit of the checked-out branch is gone. Looks for its objects
-    /// only if object files are gone.
-    fn has_lost_branch(
-        &self,
-        kept: &KeptRefs,
-        record: &RefRecord,
-        now: &BTreeMap<String, String>,
-    ) -> bool {
-        let was = record
-            .branch
-            .as_ref()
-            .and_then(|branch| record.refs.get(branch).filter(|was| now.get(branch) != Some(*was)));
-        was.is_some_and(|was| {
-            kept.objects.has_losses()
-                && self
-                    .repository
-                    .resolve_name(&format!("{was}^{{commit}}"))
-                    .is_ok_and(|it| it.is_none())
-        })
+    /// Returns whether objects of the recorded refs are gone. Asks git only if object files are
+    /// gone, which may also have been packed.
+    fn find_lost_objects(&self, kept: &KeptRefs, record: &RefRecord) -> LostObjects {
+        if !kept.objects.has_losses() {
+            return LostObjects::None;
+        }
+        let of_branch = record.branch.as_ref().and_then(|branch| record.refs.get(branch));
+        let others = record.refs.values().filter(|id| Some(*id) != of_branch);
+        if !self.repository.can_read_all(others) {
+            LostObjects::OfOtherRefs
+        } else if !self.repository.can_read_all(of_branch) {
+            LostObjects::OfBranch
+        } else {
+            LostObjects::None
+        }
     }
 
     /// Restores refs. Returns those that git refused, and why.
@@ -353,7 +362,7 @@ impl LostRef {
 }
 
 impl Drop for KeptRefs {
-    /// The links to objects would keep the disk full when the user removes the objects. After an
+    /// The kept objects would keep the disk full when the user removes the objects. After an
     /// interrupted call they are needed when the run is resumed.
     fn drop(&mut self) {
         if self.is_settled {
@@ -373,6 +382,22 @@ fn describe_loss(name: &str, what: &str, failed: Option<&String>) -> String {
         Some(why) => format!("{name} ({what}, and cannot be restored: {why})"),
         None => format!("{name} ({what})"),
     }
+}
+
+/// Returns what to report about overwritten object files.
+fn describe_overwritten(overwritten: &[OverwrittenFile]) -> Vec<String> {
+    let (restored, lost): (Vec<_>, Vec<_>) = overwritten.iter().partition(|it| it.restored.is_ok());
+    let mut reported: Vec<String> = lost
+        .iter()
+        .map(|it| {
+            let why = it.restored.as_ref().err().map(ToString::to_string);
+            describe_loss(&format!("objects/{}", it.path.display()), "overwritten", why.as_ref())
+        })
+        .collect();
+    if !restored.is_empty() {
+        reported.push(describe_loss("object files", "overwritten", None));
+    }
+    reported
 }
 
 /// Returns whether a run records a ref of that name.
@@ -414,6 +439,19 @@ impl GitRepository {
         self.commands
             .run_for_output(call.with_stdin(orders.into_bytes()).with_ralph_identity())
             .map(drop)
+    }
+
+    /// Returns whether all objects that are reachable from some are there.
+    fn can_read_all<'a>(&self, ids: impl IntoIterator<Item = &'a String>) -> bool {
+        let ids: BTreeSet<&str> = ids.into_iter().map(String::as_str).collect();
+        if ids.is_empty() {
+            return true;
+        }
+        let ids = ids.into_iter().flat_map(|id| [id, "\n"]).collect::<String>();
+        // Objects of a partial clone that were never fetched are not lost.
+        let args = ["rev-list", "--objects", "--quiet", "--exclude-promisor-objects", "--stdin"];
+        let call = self.build_plumbing(&args).with_env("GIT_NO_LAZY_FETCH", "1");
+        self.commands.run(call.with_stdin(ids.into_bytes())).is_ok_and(|ran| ran.code == 0)
     }
 
     fn is_ancestor(&self, from: &str, to: &str) -> bool {

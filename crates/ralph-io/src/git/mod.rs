@@ -15,6 +15,7 @@ mod dirty;
 mod failure_branches;
 mod failure_commit;
 mod git_dir_guard;
+mod gitlinks;
 mod head;
 mod history;
 mod hooks;

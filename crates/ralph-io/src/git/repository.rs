@@ -184,6 +184,11 @@ impl GitRepository {
         if self.has_usual_ids() { IndexFile::read(index) } else { None }
     }
 
+    /// Like [`GitRepository::read_index`], for an index that is not kept in memory.
+    pub(super) fn read_large_index(&self, index: &Path) -> Option<IndexFile> {
+        if self.has_usual_ids() { IndexFile::read_large(index) } else { None }
+    }
+
     fn has_usual_ids(&self) -> bool {
         self.config.find("extensions.objectformat").is_none_or(|it| it == "sha1")
     }

@@ -126,8 +126,11 @@ impl GitVcs {
     fn are_files_clean(&self, changes: &[TreeChange]) -> bool {
         let named = |path: &[u8]| self.repository.name_bytes_from_project(path);
         let mut left = MOST_READ;
-        changes.iter().all(|TreeChange { after, path, .. }| {
+        changes.iter().all(|TreeChange { before, after, path }| {
             let Some(entry) = after else { return true };
+            if before.is_none() && !self.scan.masker.find_secrets(path).is_empty() {
+                return false;
+            }
             let Some(content) = self.repository.read_added_file(path, entry, left) else {
                 return false;
             };
@@ -210,6 +213,8 @@ struct PatchScanner<'a> {
     /// Whether the beginning of that line was already processed.
     is_mid_line: bool,
     path: String,
+    /// The line that begins the changes of a file, with its path.
+    header: Vec<u8>,
     /// The lines added here, and the number of the first.
     added: Vec<u8>,
     first: u32,
@@ -233,6 +238,7 @@ impl<'a> PatchScanner<'a> {
             line: Vec::new(),
             is_mid_line: false,
             path: String::new(),
+            header: Vec::new(),
             added: Vec::new(),
             first: 1,
             removed_left: 0,
@@ -279,6 +285,12 @@ impl<'a> PatchScanner<'a> {
                 let numbers = parse_hunk(line).unwrap_or((u64::MAX, 1, u64::MAX));
                 (self.removed_left, self.first, self.added_left) = numbers;
             }
+            // Its name is in the line before.
+            _ if line.starts_with(b"new file mode ") => self.scan_name(),
+            _ if line.starts_with(b"diff --git ") => {
+                self.scan_added();
+                self.header = line.trim_ascii_end().to_vec();
+            }
             [b'+', b'+', b'+', b' ', path @ ..] => {
                 self.scan_added();
                 let path = path.trim_ascii_end();
@@ -312,11 +324,22 @@ impl<'a> PatchScanner<'a> {
         self.scan_bytes(&added);
     }
 
+    /// Scans the name of a new file.
+    fn scan_name(&mut self) {
+        let header = std::mem::take(&mut self.header);
+        let masked = self.scan.masker.mask_bytes(&header);
+        let path = String::from_utf8_lossy(&masked);
+        let path = path.split_once(" b/").map_or(&*path, |(_, path)| path);
+        let path = format!("the name of the file {path}");
+        let before = std::mem::replace(&mut self.path, path);
+        self.first = 1;
+        self.scan_bytes(&header);
+        self.path = before;
+    }
+
     fn scan_bytes(&mut self, added: &[u8]) {
         let is_allowed = self.scan.allow.iter().any(|pattern| pattern.matches(&self.path));
-        let mut from = 0;
-        while let Some(found) = self.scan.masker.find_secret(added, from) {
-            from = found.end;
+        for found in self.scan.masker.find_secrets(added) {
             let what = match found.kind {
                 SecretKind::Shape(_) if is_allowed => continue,
                 SecretKind::Shape(name) => name.to_owned(),

@@ -4,10 +4,10 @@
 //! Not here: what is done with the trees.
 
 use std::collections::BTreeMap;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::fs::{self, File, FileTimes, Metadata, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom};
-use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
@@ -16,6 +16,7 @@ use rustix::fs::OFlags;
 
 use super::command::{FinishedCommand, GitCommand};
 use super::diff::{self, TreeChange, format_index_info, join_with_zeros, split_at_zeros};
+use super::gitlinks::{exclude_path, is_about_ignored};
 use super::repository::GitRepository;
 use crate::atomic_file::remove_if_exists;
 use crate::bounded_read;
@@ -343,6 +344,8 @@ impl ShadowIndex {
     fn add_everything(&mut self, repository: &GitRepository) -> Result<FinishedCommand, VcsError> {
         self.tree = None;
         let mut args = repository.build_add_all_args();
+        let gitlinks = self.list_gitlinks(repository)?;
+        args.extend(gitlinks.iter().map(|path| exclude_path(path)));
         let mut unborn: Vec<Vec<u8>> = Vec::new();
         for _ in 0..MOST_TRIES {
             let mut call = repository.build_plumbing(&[]).with_args(&args).with_index(&self.index);
@@ -350,14 +353,16 @@ impl ShadowIndex {
                 call = call.with_setting("index.skipHash=true");
             }
             let ran = repository.commands.run(call)?;
-            match (ran.code, find_unborn_repository(&ran.stderr), find_special_file(&ran.stderr)) {
-                (0, _, _) => {
+            let is_done = ran.code == 0 || is_about_ignored(&ran);
+            match (is_done, find_unborn_repository(&ran.stderr), find_special_file(&ran.stderr)) {
+                (true, _, _) => {
                     // Such a repository may have replaced a tracked file.
                     self.remove_paths(repository, unborn.iter().map(Vec::as_slice))?;
+                    self.update_gitlinks(repository, &gitlinks)?;
                     return Ok(ran);
                 }
                 (_, Some(path), _) => {
-                    args.push(OsString::from_vec([b":(top,exclude,literal)", path].concat()));
+                    args.push(exclude_path(path));
                     unborn.push(path.to_vec());
                 }
                 // A special file has replaced a tracked file.
@@ -437,6 +442,11 @@ impl GitFileStamp {
         }
     }
 
+    /// Returns the size of the file.
+    pub(super) fn size(&self) -> u64 {
+        self.size
+    }
+
     /// Returns the ctime of the file, in seconds and nanoseconds.
     pub(super) fn changed(&self) -> (i64, i64) {
         self.changed
@@ -446,7 +456,7 @@ impl GitFileStamp {
 impl GitRepository {
     /// Returns whether a directory is a repository but not one of our submodules. To check it for
     /// changes, git would run in it, with its unprotected configuration.
-    fn has_nested_repository(&self, path: &[u8]) -> bool {
+    pub(super) fn has_nested_repository(&self, path: &[u8]) -> bool {
         let directory = self.top.join(OsStr::from_bytes(path));
         let file = directory.join(".git");
         if file.symlink_metadata().is_err() {

@@ -30,7 +30,10 @@ pub(super) fn build_forms(secret: &str) -> BTreeSet<Vec<u8>> {
         for digits in [b"0123456789abcdef", b"0123456789ABCDEF"] {
             let two = |byte: &u8| [digits[usize::from(byte >> 4)], digits[usize::from(byte & 15)]];
             forms.insert(bytes.iter().flat_map(two).collect());
+            let pairs: Vec<[u8; 2]> = bytes.iter().map(two).collect();
+            forms.insert(pairs.join(&b':'));
         }
+        forms.extend(encode_base32_forms(bytes));
     }
     forms.retain(|form| form.len() >= SHORTEST);
     forms
@@ -58,7 +61,7 @@ fn split_pieces(secret: &str) -> Vec<&str> {
 }
 
 /// Returns a text as different JSON writers escape it.
-fn escape_json(text: &str) -> [String; 4] {
+fn escape_json(text: &str) -> [String; 5] {
     let written = |escapes: fn(char) -> bool, slash: &str| {
         let mut escaped = String::new();
         for character in text.chars() {
@@ -84,17 +87,19 @@ fn escape_json(text: &str) -> [String; 4] {
         // Go escapes characters with a meaning in HTML, Python non-ASCII ones.
         written(|it| matches!(it, '<' | '>' | '&'), "/"),
         written(|it| !it.is_ascii(), "/"),
+        written(|it| !it.is_ascii_alphanumeric(), "\\u002f"),
     ]
 }
 
-/// Returns a text as it is encoded in a URL, with either case of digits, and in a form.
-fn encode_percent(bytes: &[u8]) -> [String; 3] {
-    let written = |hex: fn(u8) -> String, space: &str| {
+/// Returns a text as it is encoded in a URL, with either case of digits, in a form, and with
+/// everything encoded but letters and digits.
+fn encode_percent(bytes: &[u8]) -> [String; 5] {
+    let written = |hex: fn(u8) -> String, space: &str, plain: &[u8]| {
         let mut escaped = String::new();
         for byte in bytes {
             match byte {
                 b' ' => escaped.push_str(space),
-                it if it.is_ascii_alphanumeric() || b"-._~".contains(it) => {
+                it if it.is_ascii_alphanumeric() || plain.contains(it) => {
                     escaped.push(char::from(*it));
                 }
                 it => escaped.push_str(&hex(*it)),
@@ -104,7 +109,29 @@ fn encode_percent(bytes: &[u8]) -> [String; 3] {
     };
     let upper = |byte| format!("%{byte:02X}");
     let lower = |byte| format!("%{byte:02x}");
-    [written(upper, "%20"), written(lower, "%20"), written(upper, "+")]
+    [
+        written(upper, "%20", b"-._~"),
+        written(lower, "%20", b"-._~"),
+        written(upper, "+", b"-._~"),
+        written(upper, "%20", b""),
+        written(lower, "%20", b""),
+    ]
+}
+
+/// Returns the base32 digits that every text with these bytes has in common, as for base64.
+fn encode_base32_forms(bytes: &[u8]) -> Vec<Vec<u8>> {
+    const ALPHABET: &[u8; 32] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
+    let encode = |shift: usize| {
+        let shifted = [&[0; 4][..shift], bytes].concat();
+        let bits = |place: usize| {
+            let byte = |at: usize| u16::from(shifted.get(at).copied().unwrap_or_default());
+            let at = place * 5;
+            let pair = (byte(at / 8) << 8) | byte(at / 8 + 1);
+            usize::from((pair >> (11 - at % 8)) & 31)
+        };
+        ((shift * 8).div_ceil(5)..shifted.len() * 8 / 5).map(|it| ALPHABET[bits(it)]).collect()
+    };
+    (0..5).map(encode).collect()
 }
 
 /// Returns the base64 digits that every text with these bytes has in common: the bytes before them
@@ -158,6 +185,12 @@ mod tests {
         has("p\u{e4}ss<&\"/ w0rd", "p%c3%a4ss%3c%26%22%2f%20w0rd");
         has("p\u{e4}ss<&\"/ w0rd", "p%C3%A4ss%3C%26%22%2F+w0rd");
         has("????>>>>????", "Pz8_Pz4-Pj4_Pz8_");
+        has("s3cret-of-mine", "s3cret%2Dof%2Dmine");
+        has("s3cret-of-mine", "s3cret\\u002dof\\u002dmine");
+        has("s3cret-of-mine", "73:33:63:72:65:74:2d:6f:66:2d:6d:69:6e:65");
+        // `printf s3cret-of-mine | base32`, and after one more character.
+        has("s3cret-of-mine", "OMZWG4TFOQWW6ZRNNVUW4Z");
+        has("s3cret-of-mine", "ZTGY3SMV2C233GFVWWS3TF");
     }
 
     #[test]

@@ -8,6 +8,7 @@
 mod encodings;
 mod shapes;
 mod stream;
+mod visible;
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -22,6 +23,7 @@ use shapes::{
     CLASSES, FollowingText, LONGEST_OPEN, SHAPES, SecretShape, ShapeDecision, TokenParts,
 };
 pub use stream::{MaskStream, MaskWriter};
+use visible::VisibleBytes;
 
 /// Finds and masks the secrets of a run.
 #[derive(Debug, Clone)]
@@ -60,6 +62,19 @@ pub enum SecretKind {
     Value,
     /// By its shape, with a description for users.
     Shape(&'static str),
+}
+
+/// The secrets in a text, or in a piece of one.
+#[derive(Debug, Default)]
+struct TextSecrets {
+    /// In their order; none overlaps another one.
+    secrets: Vec<FoundSecret>,
+    /// From here on the next bytes decide.
+    hold: usize,
+    /// The shape of the last secret if more of it may follow.
+    continued: Option<&'static SecretShape>,
+    /// The last two visible bytes before `hold`.
+    visible: [u8; 2],
 }
 
 /// The result of a search.
@@ -126,23 +141,15 @@ impl Masker {
 
     /// Masks the secrets in bytes.
     pub fn mask_bytes<'a>(&self, bytes: &'a [u8]) -> Cow<'a, [u8]> {
-        self.mask_bytes_after([0; 2], bytes)
+        self.mask_bytes_after([[0; 2]; 2], bytes)
     }
 
-    fn mask_bytes_after<'a>(&self, context: [u8; 2], bytes: &'a [u8]) -> Cow<'a, [u8]> {
-        let mut clean = Vec::new();
-        let mut done = 0;
-        let mut scan = self.start_scan(context, bytes, FollowingText::Ended);
-        while let SearchResult::Hit(found, _) = scan.find_merged(done) {
-            clean.extend_from_slice(&bytes[done..found.start]);
-            clean.extend_from_slice(MASK.as_bytes());
-            done = found.end;
+    fn mask_bytes_after<'a>(&self, contexts: [[u8; 2]; 2], bytes: &'a [u8]) -> Cow<'a, [u8]> {
+        let found = self.find_all(contexts, bytes, FollowingText::Ended);
+        match replace_spans(bytes, &found.secrets) {
+            Some(clean) => Cow::Owned(clean),
+            None => Cow::Borrowed(bytes),
         }
-        if done == 0 {
-            return Cow::Borrowed(bytes);
-        }
-        clean.extend_from_slice(&bytes[done..]);
-        Cow::Owned(clean)
     }
 
     /// Masks the secrets in the texts of an event.
@@ -165,11 +172,71 @@ impl Masker {
         MaskStream::new(self.clone())
     }
 
-    /// Finds the first secret from an offset on.
-    pub fn find_secret(&self, bytes: &[u8], from: usize) -> Option<FoundSecret> {
-        match self.start_scan([0; 2], bytes, FollowingText::Ended).find_merged(from) {
-            SearchResult::Hit(found, _) => Some(found),
-            SearchResult::Open { .. } | SearchResult::Nothing => None,
+    /// Finds all secrets.
+    pub fn find_secrets(&self, bytes: &[u8]) -> Vec<FoundSecret> {
+        self.find_all([[0; 2]; 2], bytes, FollowingText::Ended).secrets
+    }
+
+    /// Finds all secrets in a text as it is, and as people see it: an escape sequence can hide a
+    /// secret from the one search or from the other. `contexts` are the two bytes before the text
+    /// for both.
+    fn find_all(&self, contexts: [[u8; 2]; 2], bytes: &[u8], end: FollowingText) -> TextSecrets {
+        let visible = VisibleBytes::from_text(bytes, end);
+        let known = visible.locate_start(visible.bytes.len());
+        let mut found = self.find_in(contexts[0], &bytes[..known], end);
+        if !visible.is_all() {
+            let seen = self.find_in(contexts[1], &visible.bytes, end);
+            found.hold = found.hold.min(visible.locate_start(seen.hold));
+            found.continued = seen.continued.or(found.continued);
+            found.secrets.extend(seen.secrets.iter().map(|it| FoundSecret {
+                start: visible.locate_start(it.start),
+                end: visible.locate_end(it.end),
+                kind: it.kind,
+            }));
+            merge_spans(&mut found.secrets);
+        }
+        // A secret that the rest may change is searched again together with it.
+        for secret in found.secrets.iter().rev() {
+            if secret.end > found.hold && secret.start < found.hold {
+                found.hold = secret.start;
+            }
+        }
+        found.secrets.retain(|secret| secret.end <= found.hold);
+        if found.hold < bytes.len() {
+            found.continued = None;
+        }
+        found.visible =
+            keep_last_two(contexts[1], &visible.bytes[..visible.count_before(found.hold)]);
+        found
+    }
+
+    /// Finds all secrets in some bytes.
+    fn find_in(&self, context: [u8; 2], bytes: &[u8], end: FollowingText) -> TextSecrets {
+        let beginning = match end {
+            FollowingText::MoreMayCome => self.find_possible_start(bytes),
+            FollowingText::Ended => bytes.len(),
+        };
+        let mut found = TextSecrets { hold: beginning, ..TextSecrets::default() };
+        let (mut done, mut scan) = (0, self.start_scan(context, bytes, end));
+        loop {
+            match scan.find_merged(done) {
+                SearchResult::Hit(secret, None) if secret.end > beginning => {
+                    // It may be part of a longer pattern.
+                    found.hold = beginning.min(secret.start);
+                    return found;
+                }
+                SearchResult::Hit(secret, continued) => {
+                    done = secret.end;
+                    found.hold = found.hold.max(done);
+                    found.continued = continued;
+                    found.secrets.push(secret);
+                }
+                SearchResult::Open { start } => {
+                    found.hold = found.hold.min(start);
+                    return found;
+                }
+                SearchResult::Nothing => return found,
+            }
         }
     }
 
@@ -352,6 +419,30 @@ impl MaskScan<'_> {
         }
         first
     }
+}
+
+/// Sorts secrets, and joins those that overlap or touch.
+fn merge_spans(secrets: &mut Vec<FoundSecret>) {
+    secrets.sort_by_key(|secret| (secret.start, secret.end));
+    secrets.dedup_by(|later, earlier| {
+        let is_joined = later.start <= earlier.end;
+        if is_joined {
+            earlier.end = earlier.end.max(later.end);
+        }
+        is_joined
+    });
+}
+
+/// Returns a text with a mask for each secret in it, or none if there is no secret.
+fn replace_spans(bytes: &[u8], secrets: &[FoundSecret]) -> Option<Vec<u8>> {
+    let (mut clean, mut done) = (Vec::new(), 0);
+    for secret in secrets {
+        clean.extend_from_slice(&bytes[done..secret.start]);
+        clean.extend_from_slice(MASK.as_bytes());
+        done = secret.end;
+    }
+    clean.extend_from_slice(&bytes[done..]);
+    (!secrets.is_empty()).then_some(clean)
 }
 
 /// Returns the last two bytes before an offset.

@@ -6,10 +6,12 @@
 use std::borrow::Cow;
 use std::io::{self, Write};
 
-use ralph_core::checking::secret::MASK;
-
 use super::shapes::{FollowingText, SecretShape};
-use super::{Masker, SearchResult, keep_last_two};
+use super::visible::measure_invisible;
+use super::{Masker, keep_last_two, replace_spans};
+
+/// More than this is not held back: characters of no width can go on forever within a secret.
+const MOST_HELD: usize = 128 * 1024;
 
 /// Masks one stream.
 #[derive(Debug)]
@@ -17,15 +19,15 @@ pub struct MaskStream {
     masker: Masker,
     /// Bytes that may be the beginning of a secret.
     held: Vec<u8>,
-    /// The two bytes before those.
-    context: [u8; 2],
+    /// The two bytes before those, and the two visible ones.
+    contexts: [[u8; 2]; 2],
     /// The shape of a masked secret whose end has not arrived yet.
     inside: Option<&'static SecretShape>,
 }
 
 impl MaskStream {
     pub(super) fn new(masker: Masker) -> Self {
-        Self { masker, held: Vec::new(), context: [0; 2], inside: None }
+        Self { masker, held: Vec::new(), contexts: [[0; 2]; 2], inside: None }
     }
 
     /// Takes the next bytes, and returns what can be released.
@@ -43,54 +45,48 @@ impl MaskStream {
     pub fn finish(&mut self) -> Vec<u8> {
         self.inside = None;
         let held = std::mem::take(&mut self.held);
-        let context = std::mem::take(&mut self.context);
-        self.masker.mask_bytes_after(context, &held).into_owned()
+        let contexts = std::mem::take(&mut self.contexts);
+        self.masker.mask_bytes_after(contexts, &held).into_owned()
     }
 
     /// Skips the rest of a secret that was masked already.
     fn skip_masked<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
         let Some(shape) = self.inside else { return bytes };
-        let rest = bytes.iter().position(|byte| !shape.allows_byte(*byte));
-        if rest.is_some() {
-            self.inside = None;
+        let is_allowed = |place: usize| bytes.get(place).is_some_and(|it| shape.allows_byte(*it));
+        let mut at = 0;
+        while at < bytes.len() {
+            if is_allowed(at) {
+                at += 1;
+                continue;
+            }
+            match measure_invisible(&bytes[at..]) {
+                Some(length) if is_allowed(at + length) => at += length,
+                Some(_) | None => {
+                    self.inside = None;
+                    break;
+                }
+            }
         }
-        &bytes[rest.unwrap_or(bytes.len())..]
+        &bytes[at..]
     }
 
     fn mask_and_hold<'a>(&mut self, bytes: Cow<'a, [u8]>) -> Cow<'a, [u8]> {
-        let beginning = self.masker.find_possible_start(&bytes);
-        let mut clean = Vec::new();
-        let mut done = 0;
-        let mut hold = beginning;
-        let mut scan = self.masker.start_scan(self.context, &bytes, FollowingText::MoreMayCome);
-        loop {
-            match scan.find_merged(done) {
-                SearchResult::Hit(found, None) if found.end > beginning => {
-                    // It may be part of a longer pattern.
-                    hold = beginning.min(found.start);
-                    break;
-                }
-                SearchResult::Hit(found, continued) => {
-                    clean.extend_from_slice(&bytes[done..found.start]);
-                    clean.extend_from_slice(MASK.as_bytes());
-                    done = found.end;
-                    hold = hold.max(done);
-                    self.inside = continued;
-                }
-                SearchResult::Open { start } => {
-                    hold = hold.min(start);
-                    break;
-                }
-                SearchResult::Nothing => break,
-            }
+        let mut end = FollowingText::MoreMayCome;
+        let mut found = self.masker.find_all(self.contexts, &bytes, end);
+        if bytes.len() - found.hold > MOST_HELD {
+            end = FollowingText::Ended;
+            found = self.masker.find_all(self.contexts, &bytes, end);
         }
+        let hold = found.hold;
+        self.inside = found.continued.or(self.inside.take().filter(|_| bytes.is_empty()));
         self.held.extend_from_slice(&bytes[hold..]);
-        self.context = keep_last_two(self.context, &bytes[..hold]);
-        match bytes {
-            Cow::Borrowed(bytes) if done == 0 => Cow::Borrowed(&bytes[..hold]),
-            bytes @ (Cow::Borrowed(_) | Cow::Owned(_)) => {
-                clean.extend_from_slice(&bytes[done..hold]);
-                Cow::Owned(clean)
+        self.contexts = [keep_last_two(self.contexts[0], &bytes[..hold]), found.visible];
+        match (replace_spans(&bytes[..hold], &found.secrets), bytes) {
+            (Some(clean), _) => Cow::Owned(clean),
+            (None, Cow::Borrowed(bytes)) => Cow::Borrowed(&bytes[..hold]),
+            (None, Cow::Owned(mut bytes)) => {
+                bytes.truncate(hold);
+                Cow::Owned(bytes)
             }
         }
     }

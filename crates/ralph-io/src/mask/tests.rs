@@ -44,6 +44,30 @@ fn a_known_value_is_masked_in_every_encoding_wherever_the_pieces_are_split() {
 }
 
 #[test]
+fn a_secret_is_masked_as_people_see_it() {
+    let masker = masker();
+    let a = "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5";
+    for (text, expect) in [
+        ("x canary-\u{1b}[0m7f3a\"9<x y\n".to_owned(), "x *** y\n"),
+        ("x ca\u{200b}nary-7f3a\u{2060}\"9<\u{ad}x\u{1b}[0m y\n".to_owned(), "x ***\u{1b}[0m y\n"),
+        ("x canary-\\u001b[1m7f3a\\\"9<\\u200bx y\n".to_owned(), "x *** y\n"),
+        ("x \u{1b}[1mcanary-\u{8}7f3a\"9<x\u{1b}[0m\n".to_owned(), "x \u{1b}[1m***\u{1b}[0m\n"),
+        (format!("x ghp_{}\u{200b}{} y\n", &a[..9], &a[9..]), "x *** y\n"),
+        ("c\0a\0n\0a\0r\0y\0-\07\0f\03\0a\0\"\09\0<\0x\0 \0y\0".to_owned(), "***\0 \0y\0"),
+        (
+            "no \u{1b}[31msecret\u{1b}[0m \u{2014} here\n".to_owned(),
+            "no \u{1b}[31msecret\u{1b}[0m \u{2014} here\n",
+        ),
+    ] {
+        assert_eq!(masker.mask_text(&text), expect, "{text:?}");
+        for size in [1, 2, 3, 5, 16, 64] {
+            let clean = in_pieces(&masker, text.as_bytes(), size);
+            assert_eq!(String::from_utf8_lossy(&clean), expect, "{text:?} by {size}");
+        }
+    }
+}
+
+#[test]
 fn secrets_are_known_by_their_shape() {
     let key = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASC";
     let a = "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5";
@@ -113,9 +137,16 @@ fn later_bytes_do_not_change_earlier_decisions() {
 #[test]
 fn many_candidates_take_linear_time() {
     let masker = Masker::new((0..60).map(|number| format!("secret-number-{number:04}")));
-    for word in
-        ["AKIA", "eyJ", "sk-ant-", "ghp_", "secret-number-0059", "-----BEGIN PRIVATE KEY-----"]
-    {
+    for word in [
+        "AKIA",
+        "eyJ",
+        "sk-ant-",
+        "ghp_",
+        "secret-number-0059",
+        "-----BEGIN PRIVATE KEY-----",
+        "\u{1b}]",
+        "\u{200b}",
+    ] {
         let flood = word.repeat((1 << 16) / word.len());
         assert!(masker.mask_text(&flood).len() <= flood.len(), "{word}");
         assert!(in_pieces(&masker, flood.as_bytes(), 1 << 14).len() <= flood.len(), "{word}");
@@ -184,6 +215,7 @@ proptest! {
                 "[a-c0-3 \\n\"<-]{0,6}".prop_map(|text| text),
                 (0usize..12).prop_map(|place| printed()[place % printed().len()].clone()),
                 Just("0123456789ab".to_owned()),
+                Just("canary\u{1b}[0m-7f3a\u{200b}\"9<x\u{1b}[m".to_owned()),
                 Just("ghp_aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5".to_owned()),
             ],
             0..12,

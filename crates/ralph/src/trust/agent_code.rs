@@ -4,9 +4,10 @@
 //! Each adapter lists the files and their keys. Not here: settings of ralph itself (`demands`).
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 
-use ralph_agents::configuration::import_config;
+use ralph_agents::configuration::{ConfigFile, ConfigFormat, import_config};
 use ralph_agents::find_adapter;
 use ralph_io::bounded_read;
 use ralph_model::agent::AgentKind;
@@ -19,6 +20,9 @@ use crate::settings::{Loosening, LooseningCause, Settings, find_work_tree_top};
 
 /// A configuration file of an agent is some kilobytes.
 const LARGEST_FILE: u64 = 1 << 20;
+
+/// How many files of a directory are asked about; a plugin has a few.
+const MOST_FILES: usize = 200;
 
 /// Returns the demands of the files that the agents of the settings would load.
 pub(crate) fn find_agent_code(settings: &Settings, directory: &Path) -> Vec<Loosening> {
@@ -44,12 +48,17 @@ fn find_code_for(kinds: impl IntoIterator<Item = AgentKind>, directory: &Path) -
         directory.ancestors().take_while(|place| place.starts_with(top)).collect();
     for kind in kinds {
         let code = find_adapter(kind).project_code.iter();
-        for (file, place) in code.flat_map(|file| places.iter().map(move |place| (file, place))) {
-            let path = place.join(file.file);
+        let code = code.flat_map(|file| places.iter().map(move |place| (file, place)));
+        let files = code.flat_map(|(file, place)| {
+            list_files(file, place).into_iter().map(move |found| (file, found))
+        });
+        for (file, (key, path)) in files {
             let Ok(content) = bounded_read::read_beginning(&path, LARGEST_FILE) else { continue };
             let read = import_config(file, &content);
             let name = kind.name();
+            let is_code = file.format == ConfigFormat::Text && file.removed_keys.is_empty();
             let effect = match read.removed_keys.as_slice() {
+                [] if is_code => format!("is loaded by {name}, with your login and keys"),
                 [] if read.is_understood => continue,
                 [] => format!("cannot be read, and {name} may start what it names"),
                 keys => {
@@ -61,7 +70,7 @@ fn find_code_for(kinds: impl IntoIterator<Item = AgentKind>, directory: &Path) -
                 }
             };
             demands.push(Loosening {
-                key: file.file.to_owned(),
+                key,
                 asks: json!(read.removed_keys),
                 origin: SettingOrigin::File {
                     path: path.clone(),
@@ -77,9 +86,32 @@ fn find_code_for(kinds: impl IntoIterator<Item = AgentKind>, directory: &Path) -
     demands
 }
 
+/// Returns the files that a row of an adapter is about, with their names.
+fn list_files(file: &ConfigFile, place: &Path) -> Vec<(String, PathBuf)> {
+    let Some(directory) = file.file.strip_suffix("/*") else {
+        return vec![(file.file.to_owned(), place.join(file.file))];
+    };
+    let mut open = vec![directory.to_owned()];
+    let mut found = Vec::new();
+    while let Some(directory) = open.pop() {
+        let entries = fs::read_dir(place.join(&directory)).into_iter().flatten().flatten();
+        for entry in entries.take(MOST_FILES) {
+            let name = format!("{directory}/{}", entry.file_name().to_string_lossy());
+            let path = entry.path();
+            if !path.is_dir() {
+                found.push((name, path));
+            } else if open.len() + found.len() < MOST_FILES {
+                open.push(name);
+            }
+        }
+    }
+    found.sort();
+    found.truncate(MOST_FILES);
+    found
+}
+
 #[cfg(test)]
 mod tests {
-    use std::fs;
 
     use super::*;
 
@@ -121,6 +153,58 @@ mod tests {
         let local = r#"{"mcp": {}, /* why */ "plugin": []}"#;
         let keys = "`mcp`, `plugin`";
         check("opencode", "opencode.jsonc", local, &[&uses("opencode", keys, "opencode.jsonc")]);
+    }
+
+    #[test]
+    fn every_agent_with_a_login_has_files_that_are_asked_about() {
+        for kind in AgentKind::ALL.iter().copied() {
+            let adapter = find_adapter(kind);
+            assert_eq!(adapter.env.is_none(), adapter.project_code.is_empty(), "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn code_that_an_agent_loads_from_the_project_is_found() {
+        let loaded = |kind: &str, file: &str| {
+            format!("{file} is loaded by {kind}, with your login and keys")
+        };
+        for (kind, file) in [
+            ("opencode", ".opencode/plugin/a.ts"),
+            ("opencode", ".opencode/plugins/a/b.js"),
+            ("opencode", ".opencode/tool/a.ts"),
+            ("codex", ".codex/hooks.json"),
+            ("gemini", ".gemini/extensions/x/gemini-extension.json"),
+            ("qwen", ".qwen/extensions/x/qwen-extension.json"),
+            ("aider", ".aider.conf.yml"),
+            ("pi", ".pi/extensions/x.ts"),
+            ("amp", ".amp/plugins/x.ts"),
+            ("cline", ".cline/hooks/PreToolUse"),
+            ("copilot", ".github/hooks/x.json"),
+        ] {
+            check(kind, file, "x", &[&loaded(kind, file)]);
+        }
+        let uses = |kind: &str, file: &str, keys: &str| {
+            format!("{file} has {keys}: {kind} would use them, with your login and keys")
+        };
+        for (kind, file, text, keys) in [
+            (
+                "gemini",
+                ".gemini/.env",
+                "GOOGLE_GEMINI_BASE_URL=http://x\n",
+                "`*_BASE_URL`, `GOOGLE_*`",
+            ),
+            ("qwen", ".env", "export openai_base_url='http://x'\n", "`*_BASE_URL`"),
+            ("aider", ".env", "AIDER_LINT_CMD=x\n", "`AIDER_*`"),
+            ("claude", ".claude/agents/a.md", "---\nhooks:\n  Stop: x\n---\n", "`hooks`"),
+            ("claude", ".claude/settings.json", r#"{"statusLine": {}}"#, "`statusLine`"),
+            ("pi", ".pi/settings.json", r#"{"extensions": ["./x.ts"]}"#, "`extensions`"),
+            ("amp", ".amp/settings.json", r#"{"amp.mcpServers": {}}"#, "`amp.mcpServers`"),
+            ("copilot", ".vscode/mcp.json", r#"{"servers": {}}"#, "`servers`"),
+        ] {
+            check(kind, file, text, &[&uses(kind, file, keys)]);
+        }
+        check("gemini", ".env", "PORT=8080\nDATABASE_URL=x\n", &[]);
+        check("claude", ".claude/agents/a.md", "---\nname: a\n---\nReview.\n", &[]);
     }
 
     #[test]

@@ -229,6 +229,72 @@ fn work_with_a_secret_is_refused_fed_back_and_never_committed() {
 }
 
 #[test]
+fn a_secret_in_a_name_or_in_utf_16_is_not_committed() {
+    let name = format!("mkdir -p d; echo x > d/{OTHER}.txt");
+    let wide = |order: &str| {
+        let units = OTHER.encode_utf16();
+        let bytes: Vec<u8> = match order {
+            "le" => units.flat_map(u16::to_le_bytes).collect(),
+            _ => units.flat_map(u16::to_be_bytes).collect(),
+        };
+        let octal: String = bytes.iter().map(|byte| format!("\\{byte:03o}")).collect();
+        format!("printf '{octal}' > wide.txt")
+    };
+    for command in [name, wide("le"), wide("be")] {
+        let sealed = repository();
+        let command = format!("echo ok > fine.txt; {command}");
+        let calls = json!([{ "do": [{ "run": { "command": command } }, { "claim": "DONE" }] }]);
+        sealed.write_script(
+            &calls,
+            &json!({
+                "commit": "ralph",
+                "agent": { "command": "sim", "flags": [sealed.root().join("scenario.json")],
+                           "env": { "OTHER_SECRET": OTHER } },
+            }),
+        );
+        sealed.write_file(".gitignore", "/.ralph/\n");
+        sealed.commit_all("Settings");
+        sealed.trust_project(&[]);
+        let end = ralph(&sealed, &["run", "-p", "base", "-m", "1"]).expect_code(1);
+        assert_eq!(sealed.subjects()[0], "Settings", "{command}: {}", end.stderr);
+        let refused = sealed.find_events("refused");
+        assert_eq!(refused[0]["refusal"]["kind"], "secrets", "{command}");
+        assert!(!end.stderr.contains(OTHER), "{}", end.stderr);
+    }
+}
+
+#[test]
+fn a_secret_between_invisible_characters_is_masked_on_disk() {
+    let sealed = repository();
+    let (start, rest) = OTHER.split_at(8);
+    let prints = format!("printf '{start}\\033[0m{rest}\\n{start}\\342\\200\\213{rest}\\n'");
+    let calls = json!([{ "do": [{ "run": { "command": prints, "show": "tool" } },
+        { "write": { "path": "work.txt", "text": "work" } }, { "claim": "DONE" }] }]);
+    sealed.write_script(
+        &calls,
+        &json!({
+            "agent": { "command": "sim", "flags": [sealed.root().join("scenario.json")],
+                       "env": { "OTHER_SECRET": OTHER } },
+            "gates": [{ "name": "prints", "command": format!("cat printed; {prints}") }],
+        }),
+    );
+    sealed.write_file("printed", &format!("{start}\u{1b}[1m{rest}\n"));
+    sealed.trust_project(&[]);
+    ralph(&sealed, &["run", "-p", "base", "-m", "1"]).expect_code(0);
+    let own = sealed.state_dir();
+    for path in files(&own).into_iter().filter(|path| path.is_file()) {
+        // The journal begins with the settings, and these have the command.
+        if path.ends_with("journal.jsonl") {
+            continue;
+        }
+        let text = content(&path);
+        let seen: String = text.replace("\u{1b}[0m", "").replace("\u{1b}[1m", "");
+        let seen = seen.replace('\u{200b}', "").replace("\\u001b[0m", "");
+        assert!(!seen.contains(OTHER), "{}: {text}", path.display());
+    }
+}
+
+#[test]
 fn a_gate_with_the_name_of_a_refusal_is_another_thing() {
     let (sealed, calls) = staged("ralph", "true");
     let gate = json!({ "name": "secrets", "command": "true", "hint": "READ THE HANDBOOK" });

@@ -10,6 +10,7 @@ mod observations;
 mod random;
 mod rollbacks;
 mod set_asides;
+mod started_programs;
 mod surveys;
 mod unfinished;
 

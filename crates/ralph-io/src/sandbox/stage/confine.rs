@@ -144,13 +144,43 @@ const FORBIDDEN: [i64; 38] = [
 ];
 
 /// Calls that fail as if the kernel did not have them, for which programs have a fallback. `clone3`
-/// passes its flags where a filter cannot see them, and `io_uring` can do what other calls may not.
-const UNSUPPORTED: [i64; 4] = [
+/// and `openat2` pass their flags where a filter cannot see them, and `io_uring` can do what other
+/// calls may not.
+const UNSUPPORTED: [i64; 5] = [
     libc::SYS_clone3,
+    libc::SYS_openat2,
     libc::SYS_io_uring_setup,
     libc::SYS_io_uring_enter,
     libc::SYS_io_uring_register,
 ];
+
+/// Calls that set the mode of a file, and which argument it is. A setuid file would be one of the
+/// user's outside the sandbox. The setgid bit is also one of directories, so it is left to ralph.
+const MODE_CALLS: &[(i64, u8)] = &[
+    (libc::SYS_fchmod, 1),
+    (libc::SYS_fchmodat, 2),
+    (libc::SYS_fchmodat2, 2),
+    (libc::SYS_mknodat, 2),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_chmod, 1),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_creat, 1),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_mknod, 1),
+];
+
+/// Calls that open files, and which argument the flags are. The mode follows; without a flag that
+/// makes files it means nothing.
+const OPEN_CALLS: &[(i64, u8)] = &[
+    (libc::SYS_openat, 2),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_open, 1),
+];
+
+const SETUID: libc::c_int = 0o4000;
+
+/// The flag of `O_TMPFILE` without that of directories, which it contains.
+const TMPFILE: libc::c_int = libc::O_TMPFILE & !libc::O_DIRECTORY;
 
 /// Namespaces that a new process may not create.
 const NEW_NAMESPACES: [libc::c_int; 7] = [
@@ -190,6 +220,14 @@ fn install_filters(
     forbidden.insert(libc::SYS_socket, build_socket_rules(sockets, reach)?);
     forbidden
         .insert(libc::SYS_socketpair, vec![build_rule([require_not_equal(0, libc::AF_UNIX)?])?]);
+    for (call, mode) in MODE_CALLS {
+        forbidden.insert(*call, vec![build_rule([require_flag(*mode, SETUID)?])?]);
+    }
+    for (call, flags) in OPEN_CALLS {
+        let makes =
+            |flag| build_rule([require_flag(*flags, flag)?, require_flag(flags + 1, SETUID)?]);
+        forbidden.insert(*call, vec![makes(libc::O_CREAT)?, makes(TMPFILE)?]);
+    }
     apply_filter(&compile_filter(forbidden, libc::EPERM)?)?;
     // The x32 variants of the same calls, on kernels that have them.
     if cfg!(target_arch = "x86_64") {

@@ -142,7 +142,7 @@ fn mount_entry(place: &Mount, held: ClonedTree, scratch: u64) -> Result<(), Laun
         (Mount::Scratch { .. }, ClonedTree::Nothing) => {
             create_mount_point(path, MountTargetKind::Directory)?;
             let mode = if is_world_writable(path) { "1777" } else { "755" };
-            mount_empty(path, &format!("mode={mode},size={scratch}"))
+            mount_empty(path, &format_scratch_options(mode, scratch))
         }
         (Mount::Hidden { .. }, ClonedTree::Nothing) if path.is_dir() => {
             mount_empty(path, "mode=755,size=1m")
@@ -194,6 +194,12 @@ fn create_mount_point(path: &Path, kind: MountTargetKind) -> Result<(), LaunchEr
     }
 }
 
+/// Returns the options for a scratch directory. Small files take memory of the kernel too, so their
+/// number is bounded: one for two kilobytes.
+fn format_scratch_options(mode: &str, size: u64) -> String {
+    format!("mode={mode},size={size},nr_inodes={}", (size / 2048).max(4096))
+}
+
 fn mount_empty(path: &Path, options: &str) -> Result<(), LaunchError> {
     let flags = MountFlags::NOSUID | MountFlags::NODEV;
     let options =
@@ -232,7 +238,7 @@ fn mount_dev(devices: Vec<(&str, OwnedFd)>, scratch: u64) -> Result<(), LaunchEr
     }
     let shared = Path::new("/dev/shm");
     create_mount_point(shared, MountTargetKind::Directory)?;
-    mount_empty(shared, &format!("mode=1777,size={scratch}"))?;
+    mount_empty(shared, &format_scratch_options("1777", scratch))?;
     let terminals = Path::new("/dev/pts");
     create_mount_point(terminals, MountTargetKind::Directory)?;
     let flags = MountFlags::NOSUID | MountFlags::NOEXEC;

@@ -105,6 +105,24 @@ pub(super) const CHEATS: &[Cheat] = &[
             "refs_that_an_agent_deletes_are_restored_although_it_keeps_the_list",
         ),
     },
+    Cheat {
+        name: "overwrites or deletes object files where it may commit",
+        scene: Scene::Elsewhere(
+            "specs/commits.rs",
+            "objects_that_an_agent_overwrites_or_deletes_are_restored",
+        ),
+    },
+    Cheat {
+        name: "names programs that git would start",
+        scene: Scene::Elsewhere(
+            "git_programs.rs",
+            "no_program_that_an_agent_names_for_git_runs_outside",
+        ),
+    },
+    Cheat {
+        name: "makes files setuid or setgid",
+        scene: Scene::Elsewhere("setuid.rs", "setuid_and_setgid_bits_do_not_stay"),
+    },
     row(
         "replaces or removes ralph's own refs",
         task("./check.sh"),

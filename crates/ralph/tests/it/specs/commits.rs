@@ -80,6 +80,26 @@ fn refs_that_an_agent_deletes_are_restored_although_it_may_commit() {
 }
 
 #[test]
+fn objects_that_an_agent_overwrites_or_deletes_are_restored() {
+    let name = |of: &str| format!(".git/objects/$(git rev-parse {of} | sed 's,^..,&/,')");
+    let overwrite = format!("chmod u+w {0}; : > {0}", name("precious"));
+    let delete = format!("rm -f {}", name("v1^{commit}"));
+    for backend in all_backends() {
+        for (damage, report) in
+            [(&overwrite, "object files (overwritten)"), (&delete, "objects (deleted)")]
+        {
+            let damage = json!({ "run": { "command": damage } });
+            let first = json!([check_items(), commit("All of it"), damage, complete()]);
+            let sealed = planned(&first_then(first, json!([complete()])), &json!({}));
+            let refs = UsersRefs::make(&sealed);
+            ralph_in(&sealed, backend, &["build", "2"]).expect_code(0);
+            refs.expect_all(&sealed, backend);
+            assert!(prompt(&sealed, 2).contains(report), "{}", prompt(&sealed, 2));
+        }
+    }
+}
+
+#[test]
 fn refs_that_an_agent_deleted_before_ralph_was_killed_are_restored_by_resume() {
     let destroy = json!({ "run": { "command": format!("{DESTROY}; touch ../begun; true") } });
     let calls = json!([

@@ -1,0 +1,66 @@
+//! Submodules in the survey of the work tree.
+//!
+//! `git add --all` starts `git status` in every submodule, with the filters that its own
+//! configuration names, and an agent can write that configuration or point the submodule's `.git`
+//! at another one. So submodules are excluded there, and only the commit that is checked out in
+//! them is taken over. Not here: repositories in the work tree that are no submodules.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt as _;
+
+use ralph_core::ports::VcsError;
+
+use super::command::FinishedCommand;
+use super::diff::{join_with_zeros, split_at_zeros};
+use super::repository::GitRepository;
+use super::shadow::ShadowIndex;
+
+/// The mode of a submodule, as `git ls-files` prints it.
+const MODE: &[u8] = b"160000 ";
+
+impl ShadowIndex {
+    /// Returns the paths of submodules in the index.
+    pub(super) fn list_gitlinks(
+        &self,
+        repository: &GitRepository,
+    ) -> Result<Vec<Vec<u8>>, VcsError> {
+        if let Some(index) = repository.read_large_index(self.index_path()) {
+            return Ok(index.gitlinks().map(<[u8]>::to_vec).collect());
+        }
+        if !self.index_path().exists() {
+            return Ok(Vec::new());
+        }
+        let call = repository.build_plumbing(&["ls-files", "-z", "-s"]);
+        let listed = repository.commands.run_for_output(call.with_index(self.index_path()))?;
+        let links = split_at_zeros(&listed).filter(|entry| entry.starts_with(MODE));
+        let paths = links.filter_map(|entry| entry.splitn(2, |byte| *byte == b'\t').nth(1));
+        Ok(paths.map(<[u8]>::to_vec).collect())
+    }
+
+    /// Takes over the commits that are checked out in submodules. A directory whose repository is
+    /// not one of ours stays as it was.
+    pub(super) fn update_gitlinks(
+        &self,
+        repository: &GitRepository,
+        gitlinks: &[Vec<u8>],
+    ) -> Result<(), VcsError> {
+        let ours = gitlinks.iter().map(Vec::as_slice);
+        let ours = join_with_zeros(ours.filter(|path| !repository.has_nested_repository(path)));
+        if ours.is_empty() {
+            return Ok(());
+        }
+        let args = ["update-index", "--add", "--remove", "--replace", "-z", "--stdin"];
+        let call = repository.build_plumbing(&args).with_index(self.index_path());
+        repository.commands.run_for_output(call.with_stdin(ours)).map(drop)
+    }
+}
+
+/// Returns the argument that excludes a path from `git add`.
+pub(super) fn exclude_path(path: &[u8]) -> OsString {
+    OsString::from_vec([b":(top,exclude,literal)", path].concat())
+}
+
+/// Returns whether `git add` only complained that an excluded path is also ignored.
+pub(super) fn is_about_ignored(ran: &FinishedCommand) -> bool {
+    ran.code == 1 && ran.has_error_text("paths are ignored by one of your .gitignore files")
+}

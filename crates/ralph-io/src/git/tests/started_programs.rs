@@ -1,0 +1,91 @@
+//! Programs that git's configuration names, and which of them git starts for ralph.
+
+use std::collections::BTreeSet;
+
+use super::super::command::{STARTED_BY_GIT, StartedProgram};
+use super::*;
+
+/// Names a program in every setting of the table; each writes the name of its setting to a file.
+fn name_all_programs(world: &World, log: &Path) {
+    for (setting, _) in STARTED_BY_GIT {
+        let value = match setting {
+            "core.hooksPath" => world.at("hooks").display().to_string(),
+            "log.showSignature" => "true".to_owned(),
+            _ => format!("echo {setting} >> {}; cat #", log.display()),
+        };
+        world.git(&["config", setting, &value]);
+    }
+    for hook in ["post-checkout", "reference-transaction", "pre-commit", "pre-push"] {
+        world
+            .script(&format!("hooks/{hook}"), &format!("echo core.hooksPath >> {}", log.display()));
+    }
+    world.write(".git/info/attributes", "*.txt filter=x diff=x merge=x\n");
+}
+
+#[test]
+fn git_starts_only_the_programs_that_ralph_needs() {
+    let world = World::new();
+    let log = world.directory.path().join("started");
+    name_all_programs(&world, &log);
+    let mut git = world.open();
+    world.write("a.txt", "of the user\n");
+    git.repository.list_dirty().expect("listed");
+    git.set_aside(&mark(1).run).expect("set aside").expect("a ref");
+    let checkpoint = git.create_checkpoint(&mark(1), CheckpointDepth::Tree).expect("recorded");
+    world.write("a.txt", "work\n");
+    let order = order_for(1, &mut git);
+    made(git.commit_tree(&order));
+    world.write("a.txt", "more\n");
+    git.save_to_failure_branch(&failure_branch_order(2, &checkpoint)).expect("saved");
+    git.list_last_subjects(5);
+    git.restore_set_aside(&mark(1).run).expect("restored");
+    let started = fs::read_to_string(&log).unwrap_or_default();
+    let started: BTreeSet<&str> = started.lines().collect();
+    let allowed: BTreeSet<&str> = STARTED_BY_GIT
+        .iter()
+        .filter(|(_, started)| *started == StartedProgram::InSandbox)
+        .map(|(setting, _)| *setting)
+        .collect();
+    assert!(started.is_subset(&allowed), "{started:?}");
+    assert!(!started.is_empty(), "the test sees programs");
+}
+
+#[test]
+fn git_does_not_look_into_submodules_with_the_configuration_of_others() {
+    let world = World::new();
+    let module = world.directory.path().join("module");
+    fs::create_dir(&module).expect("made");
+    world.git_in(&module, &["init", "--quiet"]);
+    fs::write(module.join("s.txt"), "s\n").expect("written");
+    world.git_in(&module, &["add", "--all"]);
+    world.git_in(&module, &["commit", "--quiet", "-m", "module"]);
+    let (url, allow) = (module.to_str().expect("text"), "protocol.file.allow=always");
+    world.git(&["-c", allow, "submodule", "--quiet", "add", "--", url, "sub"]);
+    world.git(&["commit", "--quiet", "-m", "A submodule"]);
+    let log = world.directory.path().join("started");
+    let sub = world.at("sub");
+    let filter = format!("echo filter >> {}; cat", log.display());
+    world.git_in(&sub, &["config", "filter.x.clean", &filter]);
+    fs::write(world.at(".git/modules/sub/info/attributes"), "* filter=x\n").expect("written");
+    let mut git = world.open();
+    let before = git.survey_tree().expect("surveyed").expect("a tree").tree;
+    world.write("sub/s.txt", "changed\n");
+    assert_eq!(git.survey_tree().expect("surveyed").expect("a tree").tree, before);
+    assert!(!log.exists(), "git looked into the submodule");
+    // The commit in it counts.
+    world.git_in(&sub, &["commit", "--quiet", "--all", "-m", "Further"]);
+    fs::remove_file(&log).expect("written by the commit");
+    assert_ne!(git.survey_tree().expect("surveyed").expect("a tree").tree, before);
+    // Another repository in its place does not.
+    world.git_in(&sub, &["reset", "--quiet", "--hard", "HEAD~1"]);
+    assert_eq!(git.survey_tree().expect("surveyed").expect("a tree").tree, before);
+    let elsewhere = world.directory.path().join("elsewhere");
+    fs::create_dir(&elsewhere).expect("made");
+    copy_directory(&world.at(".git/modules/sub"), &elsewhere);
+    world.git_in(&sub, &["commit", "--quiet", "--allow-empty", "-m", "Elsewhere"]);
+    world.write("sub/.git", &format!("gitdir: {}\n", elsewhere.display()));
+    world.write("sub/s.txt", "changed again\n");
+    let _ = fs::remove_file(&log);
+    assert_eq!(git.survey_tree().expect("surveyed").expect("a tree").tree, before);
+    assert!(!log.exists(), "git looked into the other repository");
+}
