@@ -34,6 +34,8 @@ pub struct AgentCallState {
     pub last_failure: Option<Failure>,
     /// The token that the answer to the last call carries if it is in the agent's text.
     pub token: Option<String>,
+    /// Changed files with instructions for agents that an approval must judge.
+    pub instructions: Vec<String>,
     /// Answers in the wrong form so far. The next call asks only for what is missing.
     pub wrong: Option<WrongAnswer>,
 }
@@ -65,7 +67,7 @@ pub enum AgentSession {
 pub struct OpenSession {
     /// The agent's own id of it.
     pub id: String,
-    /// Its usage so far. Agents report the usage of the whole session.
+    /// Its usage so far. Some agents report the usage of the whole session.
     pub usage: Usage,
 }
 
@@ -98,6 +100,7 @@ impl AgentCallState {
                     pending: self.pending,
                     size: self.size,
                     token: self.token.take(),
+                    instructions: std::mem::take(&mut self.instructions),
                     wrong: self.wrong.take(),
                     ..Self::default()
                 };

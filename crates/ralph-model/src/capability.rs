@@ -23,8 +23,7 @@ pub struct Capabilities {
     pub stop_hook: Support,
     /// Whether it can resume a session.
     pub resume: Support,
-    /// Whether ralph continues its session for a follow-up question.
-    pub follow_ups: Support,
+    pub follow_ups: FollowUps,
     pub echo: PromptEcho,
     pub text_mode: TextMode,
     /// Whether it reports when a usage limit resets.
@@ -50,6 +49,21 @@ impl Support {
             Self::No => false,
         }
     }
+}
+
+/// How ralph asks a follow-up question, and what the agent then reports as usage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum FollowUps {
+    /// A new session gets the answer quoted.
+    #[default]
+    #[serde(rename = "no")]
+    Quoted,
+    /// The session continues. The agent reports the usage of each call.
+    SameSession,
+    /// The session continues. The agent reports the usage of the whole session.
+    #[serde(rename = "yes")]
+    SameSessionTotal,
 }
 
 /// Whether an agent's answers can be restricted to a JSON Schema.
@@ -113,7 +127,7 @@ pub enum TextMode {
 
 impl Capabilities {
     /// Returns the name and a short description of every capability.
-    pub fn describe_all(&self) -> [(&'static str, &'static str); 13] {
+    pub fn describe_all(&self) -> [(&'static str, &'static str); 14] {
         let has = |support: Support| if support.is_supported() { "yes" } else { "no" };
         [
             (
@@ -149,6 +163,13 @@ impl Capabilities {
             ),
             ("stop hook", has(self.stop_hook)),
             ("resume", has(self.resume)),
+            (
+                "follow-up questions",
+                match self.follow_ups {
+                    FollowUps::Quoted => "quote the answer",
+                    FollowUps::SameSession | FollowUps::SameSessionTotal => "same session",
+                },
+            ),
             (
                 "echo of the prompt",
                 match self.echo {

@@ -104,6 +104,9 @@ pub enum Event {
         /// The session that it continues, for a follow-up question.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         session: Option<String>,
+        /// Changed files with instructions for agents that an approval must judge.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        instructions: Vec<String>,
     },
     /// The agent call ended.
     Replied {

@@ -229,6 +229,26 @@ pub struct GateResult {
     /// Evidence that the sandbox made it fail.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<Box<SandboxSign>>,
+    /// How many tests ran, if the output of a known test runner says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tests: Option<u64>,
+}
+
+/// How many tests a gate ran.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TestNumbers {
+    /// Before the run, or on the last work that was finished.
+    pub before: u64,
+    /// When it last passed.
+    pub now: u64,
+}
+
+impl TestNumbers {
+    /// Returns the numbers as text if fewer tests run now.
+    pub fn describe_fall(self) -> Option<String> {
+        let Self { before, now } = self;
+        (now < before).then(|| format!("tests: {before} before, {now} now"))
+    }
 }
 
 impl GateResult {

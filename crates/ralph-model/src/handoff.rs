@@ -141,6 +141,9 @@ pub struct LeftOpen {
     /// Unresolved bugs.
     pub bugs: Vec<String>,
     pub recommendations: Vec<String>,
+    /// Where the work deviates from its task, and why.
+    #[serde(default)]
+    pub deviations: Vec<String>,
 }
 
 /// Entries of a kind that are kept for a task: more than an agent should leave open.
@@ -165,18 +168,25 @@ impl LeftOpen {
             .map(|it| line(&format!("{} ({}): {}", it.item, it.priority.name(), it.reason)));
         push_new(&mut self.unfinished, unfinished);
         push_new(&mut self.bugs, open.iter().map(|bug| line(&bug.description)));
+        let deviations = handoff.deviations.iter();
+        push_new(
+            &mut self.deviations,
+            deviations.map(|it| line(&format!("{} → {}: {}", it.planned, it.actual, it.reason))),
+        );
         push_new(&mut self.recommendations, handoff.recommendations.iter().map(|it| line(it)));
     }
 
-    /// Returns what is open, with its kind, the most important first. Recommendations are not.
+    /// Returns what is open, with its kind, the most important first. Recommendations and
+    /// deviations are not.
     pub fn entries(&self) -> impl Iterator<Item = (&'static str, &str)> {
         let kinds = [("unfinished", &self.unfinished), ("bug", &self.bugs)];
         kinds.into_iter().flat_map(|(kind, texts)| texts.iter().map(move |it| (kind, it.as_str())))
     }
 
-    /// Returns whether nothing is left open.
+    /// Returns whether there is nothing to report.
     pub fn is_empty(&self) -> bool {
-        self.entries().next().is_none() && self.recommendations.is_empty()
+        let is_done = self.entries().next().is_none();
+        is_done && self.recommendations.is_empty() && self.deviations.is_empty()
     }
 }
 

@@ -14,7 +14,7 @@ use crate::agent_output::Usage;
 use crate::context::Calibration;
 use crate::control::Control;
 use crate::fingerprint::Fingerprint;
-use crate::gate::{GateResult, GateStatus};
+use crate::gate::{GateResult, GateStatus, TestNumbers};
 use crate::handoff::Handoff;
 use crate::ids::{IterationNumber, TaskId};
 use crate::ids::{Role, RunId};
@@ -56,6 +56,8 @@ pub struct RunState {
     pub last_plan: Option<PlanState>,
     /// The trees on which gates passed, by gate.
     pub passed_trees: BTreeMap<String, TreeId>,
+    /// How many tests gates run, by gate, where it is known.
+    pub test_numbers: BTreeMap<String, TestNumbers>,
     /// Autorun files that agents changed.
     pub autorun_changes: BTreeSet<AutorunChange>,
     /// Files that ended iterations changed and that were not rolled back, at most
@@ -73,6 +75,9 @@ pub struct RunState {
     pub handoffs: Vec<Handoff>,
     /// Memory compacted from older handoffs.
     pub memory: Option<Box<Memory>>,
+    /// How many reviews left no verdict in a list that agents own. Each is followed by a question
+    /// for it.
+    pub verdict_questions: u32,
     /// What has accumulated since the last compaction.
     pub since_compaction: SinceCompaction,
     /// Characters per token, measured from what agents report.
@@ -123,6 +128,8 @@ pub struct Totals {
     pub asks: u32,
     /// Calls that were repeated because of a failure.
     pub retries: u32,
+    /// Follow-up questions about answers in the wrong form.
+    pub follow_ups: u32,
     pub usage: Usage,
     /// Tools called by agents.
     pub tools: u32,
@@ -141,12 +148,13 @@ pub struct Totals {
 }
 
 impl RunState {
-    /// Returns the highest allowed iteration number. Compactions have numbers but do not
-    /// count against the limit.
+    /// Returns the highest allowed iteration number. Compactions and questions for a missing
+    /// verdict have numbers but do not count against the limit.
     pub fn last_iteration(&self) -> u32 {
         let is_open = self.current.as_ref().is_some_and(|current| current.role == Role::Compact);
         let compactions = self.since_compaction.compactions.saturating_add(u32::from(is_open));
-        self.recipe.limits.iterations.saturating_add(compactions)
+        let free = compactions.saturating_add(self.verdict_questions);
+        self.recipe.limits.iterations.saturating_add(free)
     }
 
     /// Returns whether a gate failed before the first agent call.

@@ -313,6 +313,7 @@ impl Gates for SharedWorld {
             reason: None,
             command,
             sandbox: None,
+            tests: None,
         }
     }
 }

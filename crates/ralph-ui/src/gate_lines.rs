@@ -8,6 +8,7 @@ use ralph_model::child::ChildEnd;
 use ralph_model::gate::{Gate, GateResult, GateStatus, Severity};
 use ralph_model::recipe::Recipe;
 use ralph_model::refusal::Refusal;
+use ralph_model::run::RunState;
 use ralph_model::text::Truncate;
 
 use crate::line_text::{print_warning, shorten_text};
@@ -30,8 +31,9 @@ pub(crate) fn print_gate_start<W: Write>(page: &mut LineWriter<W>, gate: &Gate) 
 pub(crate) fn print_gate_result<W: Write>(
     page: &mut LineWriter<W>,
     result: &GateResult,
-    recipe: &Recipe,
+    state: &RunState,
 ) {
+    let recipe = &state.recipe;
     let gate = shorten_text(page, &result.gate);
     let mut ending = match &result.end {
         Some(end) => format!(", {} ({})", end.ending, end.ran),
@@ -61,6 +63,12 @@ pub(crate) fn print_gate_result<W: Write>(
             page.write_marked(LineMark::Warn, &text);
             print_gate_output(page, result, recipe);
         }
+    }
+    let numbers = result.tests.and_then(|_| state.test_numbers.get(&result.gate));
+    if let (Some(fall), GateStatus::Passed) =
+        (numbers.and_then(|numbers| numbers.describe_fall()), result.status)
+    {
+        print_warning(page, &format!("gate {gate}: {fall}"));
     }
     if let Some(end) = &result.end {
         warn_about_child(page, end, &format!("gate {gate}"));

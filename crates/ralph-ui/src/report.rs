@@ -32,6 +32,7 @@ pub fn render_report(summary: &Summary) -> String {
     sections::add_diverging(&mut page, summary);
     sections::add_left_open(&mut page, &summary.left_open);
     sections::add_reviews(&mut page, summary.reviews.as_ref());
+    sections::add_requested_changes(&mut page, summary);
     sections::add_tasks(&mut page, summary);
     sections::add_roles(&mut page, summary);
     sections::add_gates(&mut page, summary);

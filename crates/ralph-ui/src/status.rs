@@ -51,7 +51,11 @@ pub fn describe_run(
         text.push_str(&format!("{}      {asked}\n", style.paint(Paint::Warn, "Asked")));
     }
     let cost = total.cost.map_or_else(|| "not reported".to_owned(), |cost| cost.to_string());
-    text.push_str(&format!("Cost       {cost}, {} tokens\n", total.usage().tokens()));
+    let tokens = match total.usage().tokens().0 {
+        0 => "tokens not reported".to_owned(),
+        _ => format!("{} tokens", total.usage().tokens()),
+    };
+    text.push_str(&format!("Cost       {cost}, {tokens}\n"));
     if let Some(backend) = summary.sandbox {
         text.push_str(&format!("Sandbox    {}\n", describe_backend(backend)));
     }

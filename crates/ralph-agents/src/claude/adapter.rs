@@ -8,7 +8,7 @@ use std::path::Path;
 use ralph_core::ports::AgentRequest;
 use ralph_model::agent::{AgentKind, AgentOutput};
 use ralph_model::capability::{
-    Capabilities, McpServers, PromptEcho, SchemaOutput, Support, TextMode, UsageReport,
+    Capabilities, FollowUps, McpServers, PromptEcho, SchemaOutput, Support, TextMode, UsageReport,
 };
 use ralph_model::version::Version;
 
@@ -84,7 +84,7 @@ pub(crate) static ADAPTER: AgentAdapter = AgentAdapter {
         system_prompt: check_support_since(version, Version::new(2, 0, 34)),
         stop_hook: Support::Yes,
         resume: Support::Yes,
-        follow_ups: Support::Yes,
+        follow_ups: FollowUps::SameSessionTotal,
         echo: PromptEcho::None,
         text_mode: TextMode::Plain,
         reset_times: Support::Yes,

@@ -7,7 +7,7 @@ use std::path::Path;
 use ralph_core::ports::AgentRequest;
 use ralph_model::agent::{AgentKind, AgentOutput};
 use ralph_model::capability::{
-    Capabilities, McpServers, PromptEcho, SchemaOutput, Support, TextMode, UsageReport,
+    Capabilities, FollowUps, McpServers, PromptEcho, SchemaOutput, Support, TextMode, UsageReport,
 };
 use ralph_model::version::Version;
 
@@ -63,7 +63,7 @@ pub(crate) static ADAPTER: AgentAdapter = AgentAdapter {
         system_prompt: Support::Yes,
         stop_hook: Support::Yes,
         resume: Support::Yes,
-        follow_ups: Support::Yes,
+        follow_ups: FollowUps::SameSessionTotal,
         echo: PromptEcho::None,
         text_mode: TextMode::Plain,
         reset_times: Support::Yes,

@@ -3,7 +3,7 @@
 //! It keeps its login in its settings. The cache holds its own program, 200 MB of it.
 
 use ralph_model::agent::AgentKind;
-use ralph_model::capability::{Capabilities, McpServers, PromptEcho, Support};
+use ralph_model::capability::{Capabilities, FollowUps, McpServers, PromptEcho, Support};
 
 use super::call::{INSTALL_HINT, build_call};
 use super::translate::CopilotTranslator;
@@ -33,6 +33,7 @@ pub(crate) static ADAPTER: AgentAdapter = AgentAdapter {
         mcp: McpServers::Added,
         stop_hook: Support::Yes,
         resume: Support::Yes,
+        follow_ups: FollowUps::SameSession,
         echo: PromptEcho::Repeats,
         ..Capabilities::default()
     },

@@ -39,5 +39,9 @@ pub(crate) fn build_call(
         let servers = format!("@{}", servers.to_string_lossy());
         flags.add_flag(&["--additional-mcp-config"], Some(&servers));
     }
+    if let Some(session) = &request.session {
+        // The value is optional: as an argument of its own it would be a prompt.
+        flags.add_flag(&[&format!("--resume={}", session.id)], None);
+    }
     Ok(AgentCall::new(request, flags.append_user_flags(), delivery.stdin))
 }

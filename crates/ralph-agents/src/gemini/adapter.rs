@@ -3,7 +3,7 @@
 //! It reads a Google login file only if a variable or its settings select it.
 
 use ralph_model::agent::AgentKind;
-use ralph_model::capability::{Capabilities, PromptEcho, Support, UsageReport};
+use ralph_model::capability::{Capabilities, FollowUps, PromptEcho, Support, UsageReport};
 use ralph_model::version::Version;
 
 use super::call::{INSTALL_HINT, build_call};
@@ -40,6 +40,7 @@ pub(crate) static ADAPTER: AgentAdapter = AgentAdapter {
         usage: UsageReport::Tokens,
         stop_hook: Support::Yes,
         resume: Support::Yes,
+        follow_ups: FollowUps::SameSession,
         echo: PromptEcho::Repeats,
         ..Capabilities::default()
     },

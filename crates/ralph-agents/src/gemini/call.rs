@@ -44,6 +44,9 @@ pub(crate) fn build_call(
     if let Some(model) = &request.agent.model {
         flags.add_flag(&MODEL, Some(model));
     }
+    if let Some(session) = &request.session {
+        flags.add_always("--resume", &session.id);
+    }
     Ok(AgentCall::new(request, flags.append_user_flags(), delivery.stdin))
 }
 

@@ -3,7 +3,9 @@
 //! Its directories follow the XDG variables.
 
 use ralph_model::agent::AgentKind;
-use ralph_model::capability::{Capabilities, McpServers, PromptEcho, Support, UsageReport};
+use ralph_model::capability::{
+    Capabilities, FollowUps, McpServers, PromptEcho, Support, UsageReport,
+};
 
 use super::call::{INSTALL_HINT, build_call};
 use super::translate::OpencodeTranslator;
@@ -32,6 +34,7 @@ pub(crate) static ADAPTER: AgentAdapter = AgentAdapter {
         mcp: McpServers::Added,
         system_prompt: Support::Yes,
         resume: Support::Yes,
+        follow_ups: FollowUps::SameSession,
         echo: PromptEcho::None,
         ..Capabilities::default()
     },

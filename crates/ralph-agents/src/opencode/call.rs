@@ -40,6 +40,9 @@ pub(crate) fn build_call(
     if let Some(model) = &request.agent.model {
         flags.add_flag(&["-m", "--model"], Some(model));
     }
+    if let Some(session) = &request.session {
+        flags.add_always("--session", &session.id);
+    }
     let mut args = vec!["run".to_owned()];
     args.extend(flags.append_user_flags());
     let joined = build_configuration(context).map(|text| (CONFIGURATION, text));

@@ -3,7 +3,7 @@
 //! Providers that the user adds are in its configuration.
 
 use ralph_model::agent::AgentKind;
-use ralph_model::capability::{Capabilities, PromptEcho, Support, UsageReport};
+use ralph_model::capability::{Capabilities, FollowUps, PromptEcho, Support, UsageReport};
 
 use super::call::{INSTALL_HINT, build_call};
 use super::translate::PiTranslator;
@@ -25,6 +25,7 @@ pub(crate) static ADAPTER: AgentAdapter = AgentAdapter {
         usage: UsageReport::Cost,
         system_prompt: Support::Yes,
         resume: Support::Yes,
+        follow_ups: FollowUps::SameSession,
         echo: PromptEcho::Repeats,
         ..Capabilities::default()
     },

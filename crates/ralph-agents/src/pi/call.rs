@@ -42,5 +42,8 @@ pub(crate) fn build_call(
         let text = check_argument(&system.text, "the system prompt")?;
         flags.add_flag(&["--append-system-prompt"], Some(&text));
     }
+    if let Some(session) = &request.session {
+        flags.add_always("--session", &session.id);
+    }
     Ok(AgentCall::new(request, flags.append_user_flags(), delivery.stdin))
 }

@@ -4,7 +4,7 @@
 
 use ralph_model::agent::AgentKind;
 use ralph_model::capability::{
-    Capabilities, McpServers, PromptEcho, SchemaOutput, Support, UsageReport,
+    Capabilities, FollowUps, McpServers, PromptEcho, SchemaOutput, Support, UsageReport,
 };
 use ralph_model::version::Version;
 
@@ -52,6 +52,7 @@ pub(crate) static ADAPTER: AgentAdapter = AgentAdapter {
         system_prompt: check_support_since(version, Version::new(0, 13, 0)),
         stop_hook: Support::Yes,
         resume: Support::Yes,
+        follow_ups: FollowUps::SameSessionTotal,
         echo: PromptEcho::None,
         ..Capabilities::default()
     },

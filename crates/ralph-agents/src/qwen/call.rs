@@ -42,6 +42,9 @@ pub(crate) fn build_call(
         let file = context.schema_file.to_string_lossy();
         flags.add_flag(&["--json-schema"], Some(&format!("@{file}")));
     }
+    if let Some(session) = &request.session {
+        flags.add_always("--resume", &session.id);
+    }
     // Suppresses a warning that would come first on stderr.
     let env = build_environment(request, &[("QWEN_CODE_SUPPRESS_YOLO_WARNING", "1")]);
     Ok(AgentCall { env, ..AgentCall::new(request, flags.append_user_flags(), delivery.stdin) })

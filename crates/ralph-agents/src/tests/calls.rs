@@ -8,6 +8,7 @@ use expect_test::expect_file;
 use ralph_core::answers::structured_output::Schema;
 use ralph_core::ports::AgentRequest;
 use ralph_model::agent::{AgentKind, AgentOutput, Permissions};
+use ralph_model::agent_call_state::OpenSession;
 use ralph_model::units::UsdMicros;
 use ralph_model::version::Version;
 
@@ -63,6 +64,9 @@ const CALLS: &str = r#"
     # A flag that newer versions have no more.
     codex    |                                                      | --full-auto
     codex    | version=0.125.0                                      | --full-auto
+    # A follow-up question continues the session, also where the user's flags are about sessions.
+    all but sim | session
+    pi       | session                                              | --no-session
     codex    | writable
     codex    | writable                                             | -s; workspace-write
     codex    | writable                                             | -c; sandbox_workspace_write.writable_roots=[]
@@ -117,6 +121,12 @@ fn apply_option(option: &str, request: &mut AgentRequest, context: &mut CallCont
         "budget" => request.cost_left = value.parse().ok().map(UsdMicros::from_dollars),
         "schema" => request.schema = Some(Schema::new(serde_json::json!({ "type": "object" }))),
         "prompt" => value.clone_into(&mut request.prompt),
+        "session" => {
+            request.session = Some(OpenSession {
+                id: "s-1".to_owned(),
+                usage: ralph_model::agent_output::Usage::default(),
+            });
+        }
         "root" => context.privilege = Privilege::Root,
         "mcp" => context.mcp_config = Some(PathBuf::from("/state/mcp.json")),
         "full" => {

@@ -47,6 +47,17 @@ impl Schema {
         Self(Arc::new(SchemaForms { value, example: example.to_owned(), strict }))
     }
 
+    /// Returns whether an answer may lack a list.
+    fn has_optional_lists(&self) -> bool {
+        let required = self.0.value["required"].as_array();
+        let is_required = |name: &String| {
+            required.is_some_and(|names| names.iter().any(|it| it.as_str() == Some(name)))
+        };
+        let properties = self.0.value["properties"].as_object();
+        let mut properties = properties.into_iter().flatten();
+        properties.any(|(name, it)| it["type"] == "array" && !is_required(name))
+    }
+
     /// Returns the strict form of the schema.
     pub fn strict(&self) -> &Value {
         &self.0.strict
@@ -153,9 +164,11 @@ const MOST_REPAIRS: usize = 50;
 
 /// Returns a prompt that requests an answer with a schema, by text alone.
 pub(crate) fn append_schema(prompt: &str, schema: &Schema) -> String {
+    let lists =
+        if schema.has_optional_lists() { "Leave out lists that would be empty. " } else { "" };
     format!(
         "{}\n\nEnd your answer with this JSON object, filled in, in one block marked `json`. \
-         Leave out lists that would be empty. Nothing follows it.\n\n```json\n{}\n```\n",
+         {lists}Nothing follows it.\n\n```json\n{}\n```\n",
         prompt.trim_end(),
         schema.0.example
     )

@@ -10,7 +10,7 @@ mod wording;
 
 use ralph_model::agent::AgentChoice;
 use ralph_model::agent_call_state::{AgentSession, OpenSession, WrongAnswer};
-use ralph_model::capability::{SchemaOutput, Support};
+use ralph_model::capability::{FollowUps, SchemaOutput, Support};
 use ralph_model::context::SectionCost;
 use ralph_model::control::{UserNote, count_note_chars, takes_notes, with_notes};
 use ralph_model::event::Purpose;
@@ -27,6 +27,7 @@ use super::materials::Materials;
 use super::prompt::attempt::find_attempt_log;
 use super::prompt::role::RolePrompt;
 use crate::answers::structured_output::{self, Schema};
+use crate::checking::instruction_changes::find_judged_instructions;
 use crate::checking::review;
 use crate::memory::{self, handoff_reading};
 use crate::ports::{AgentRequest, Moment, ProjectText, PromptError};
@@ -34,7 +35,7 @@ use crate::tasks::next_work::find_compaction_trigger;
 use wording::PromptWriter;
 
 pub use needed::list_materials;
-pub(crate) use wording::SKIPPED;
+pub(crate) use wording::{SKIPPED, is_verdict_missing};
 
 /// An agent call to make.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,6 +52,8 @@ pub struct BuiltRequest {
     pub request: AgentRequest,
     /// The token that an answer in the agent's text must carry, if an answer is requested.
     pub token: Option<String>,
+    /// Changed files with instructions for agents that an approval must judge.
+    pub instructions: Vec<String>,
     /// Cost of each section of the prompt, if counted.
     pub budget: Vec<SectionCost>,
     /// Texts that cannot be used or contain mistakes.
@@ -76,7 +79,8 @@ pub fn build_request(
     let prompt = with_notes(prompt, &notes);
     let request = add_instructions(AgentRequest { prompt, ..empty }, materials)?;
     let token = request.schema.is_some().then_some(token);
-    Ok(BuiltRequest { request, token, budget, warnings: writer.warnings })
+    let instructions = find_judged_instructions(state, &order.purpose);
+    Ok(BuiltRequest { request, token, instructions, budget, warnings: writer.warnings })
 }
 
 /// Returns the request of a call without its prompt, as it is needed to find the reply to a call
@@ -289,7 +293,7 @@ fn find_wrong_answer<'a>(state: &'a RunState, purpose: &Purpose) -> Option<&'a W
 /// Returns the session that gave an answer in the wrong form, if the agent can continue it.
 fn find_open_session<'a>(state: &'a RunState, purpose: &Purpose) -> Option<&'a OpenSession> {
     let agent = select_agent(state, purpose);
-    let is_able = agent.capabilities.follow_ups.is_supported()
+    let is_able = agent.capabilities.follow_ups != FollowUps::Quoted
         // A prompt among the flags cannot follow the id of a session.
         && !agent.flags.iter().any(|flag| flag.contains("{prompt"));
     match &find_wrong_answer(state, purpose)?.session {

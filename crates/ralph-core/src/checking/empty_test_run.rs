@@ -40,6 +40,7 @@ impl Default for TestCount {
         let scan = TestCountScan {
             seen: TestsSeen::Unknown,
             failed: None,
+            ran: None,
             unittest: None,
             lists: TapNumbering::Tests,
         };
@@ -66,12 +67,24 @@ impl TestCount {
     }
 }
 
+impl TestCount {
+    /// Returns how many tests ran, if the output has a summary that counts them.
+    pub fn tests_run(&self) -> Option<u64> {
+        let Self { mut lines, mut scan } = self.clone();
+        lines.finish_line(|line| scan.take_line(line));
+        let open = scan.unittest.unwrap_or(0);
+        scan.ran.map(|ran| ran.saturating_add(open)).or(scan.unittest)
+    }
+}
+
 /// The result of the lines so far.
 #[derive(Debug, Clone)]
 struct TestCountScan {
     seen: TestsSeen,
     /// The last summary, if it has failed tests.
     failed: Option<String>,
+    /// The sum over all summaries that count tests.
+    ran: Option<u64>,
     /// The number of tests that unittest ran; a later line has the number of skipped ones.
     unittest: Option<u64>,
     lists: TapNumbering,
@@ -91,29 +104,40 @@ enum TapNumbering {
 struct TestEvidence {
     has_run: Option<bool>,
     has_failed: Option<bool>,
+    /// How many tests ran, in a summary that no other line repeats.
+    ran: Option<u64>,
 }
 
 impl TestEvidence {
-    const UNRELATED: Self = Self { has_run: None, has_failed: None };
-    const RAN: Self = Self { has_run: Some(true), has_failed: None };
-    const FAILED: Self = Self { has_run: Some(true), has_failed: Some(true) };
-    const NONE_RAN: Self = Self { has_run: Some(false), has_failed: None };
+    const UNRELATED: Self = Self { has_run: None, has_failed: None, ran: None };
+    const RAN: Self = Self { has_run: Some(true), has_failed: None, ran: None };
+    const FAILED: Self = Self { has_run: Some(true), has_failed: Some(true), ran: None };
+    const NONE_RAN: Self = Self { has_run: Some(false), has_failed: None, ran: None };
 
     /// A line that counts tests, and says nothing about failures.
     fn from_count(count: u64) -> Self {
-        Self { has_run: Some(count > 0), has_failed: None }
+        Self { has_run: Some(count > 0), has_failed: None, ran: Some(count) }
     }
 
     /// A summary.
     fn from_counts(ran: u64, failed: u64) -> Self {
-        Self { has_run: Some(ran + failed > 0), has_failed: Some(failed > 0) }
+        let all = ran.saturating_add(failed);
+        Self { has_run: Some(all > 0), has_failed: Some(failed > 0), ran: Some(all) }
+    }
+
+    /// The same without the number, which another line repeats.
+    fn without_number(self) -> Self {
+        Self { ran: None, ..self }
     }
 }
 
 impl TestCountScan {
     fn take_line(&mut self, line: &str) {
         let text = line.trim();
-        let TestEvidence { has_run, has_failed } = self.read_line(line, text);
+        let TestEvidence { has_run, has_failed, ran } = self.read_line(line, text);
+        if let Some(ran) = ran {
+            self.ran = Some(self.ran.unwrap_or(0).saturating_add(ran));
+        }
         match has_run {
             Some(true) => self.seen = TestsSeen::Ran,
             Some(false) if self.seen == TestsSeen::Unknown => {
@@ -278,11 +302,13 @@ fn classify_no_tests(text: &str) -> TestEvidence {
 /// The totals of jest, vitest, surefire, phpunit, dotnet, `ScalaTest` and mix.
 fn classify_totals(text: &str) -> TestEvidence {
     if let Some(rest) = text.strip_prefix("Tests run:") {
-        return count_of_all(text, parse_leading_number(rest.trim_start()).unwrap_or(0));
+        let all = count_of_all(text, parse_leading_number(rest.trim_start()).unwrap_or(0));
+        // Surefire prints a line for each class, and one for all.
+        return if text.contains("Time elapsed") { all.without_number() } else { all };
     }
     for start in ["Total tests: ", "Total number of tests run: "] {
         if let Some(count) = text.strip_prefix(start).and_then(parse_leading_number) {
-            return TestEvidence::from_count(count);
+            return TestEvidence::from_count(count).without_number();
         }
     }
     if let Some(rest) = text.strip_prefix("Tests: succeeded ") {
@@ -332,7 +358,8 @@ fn classify_swift(text: &str) -> TestEvidence {
     let (ran, failed) = (parse_leading_number(rest), find_number_before(rest, " failure"));
     let skipped = find_number_before(rest, " tests skipped");
     let ran = ran.unwrap_or(0).saturating_sub(skipped).saturating_sub(failed);
-    TestEvidence::from_counts(ran, failed)
+    // It prints a line for each suite, and one for all.
+    TestEvidence::from_counts(ran, failed).without_number()
 }
 
 /// `All 3 tests passed.`
@@ -378,8 +405,8 @@ fn classify_junit4_or_phpunit(text: &str) -> TestEvidence {
 fn classify_node(text: &str) -> TestEvidence {
     let rest = text.strip_prefix("# ").or_else(|| text.strip_prefix("ℹ "));
     match rest.and_then(|rest| rest.split_once(' ')) {
-        Some(("pass", count)) if parse_leading_number(count).is_some_and(|count| count > 0) => {
-            TestEvidence::RAN
+        Some(("pass", count)) if is_count(count) && count != "0" => {
+            TestEvidence { ran: count.parse().ok(), ..TestEvidence::RAN }
         }
         Some(("fail", "0")) => TestEvidence { has_failed: Some(false), ..TestEvidence::UNRELATED },
         Some(("fail", count)) if is_count(count) => TestEvidence::FAILED,

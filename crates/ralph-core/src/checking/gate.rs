@@ -137,6 +137,7 @@ mod tests {
             failing: Vec::new(),
             reason: None,
             sandbox: None,
+            tests: None,
         }
     }
 

@@ -14,8 +14,8 @@ const SENTENCE_CHARS: usize = 240;
 /// Limit of an entry of the decisions: a few sentences.
 const ENTRY_CHARS: usize = 600;
 
-/// Limit of the answer to a review: a few sentences for each point.
-const REBUTTAL_CHARS: usize = 3_000;
+/// Limit of the author's summary in a review: a few sentences for each point.
+const STATEMENT_CHARS: usize = 3_000;
 
 /// Returns the handoff in one line.
 pub fn summarize_handoff(handoff: &Handoff) -> String {
@@ -58,19 +58,18 @@ fn write_details(text: &mut String, handoff: &Handoff) {
     }
 }
 
-/// Returns what the author of work that awaits a review says about it. A fix that changed
-/// nothing disputes the review's points, so its summary is shown whole.
+/// Returns what the author of work that awaits a review says about it. Its summary is shown whole:
+/// it stands nowhere else in a review, and a fix that changed nothing disputes the review's points.
 pub fn describe_author_statements(handoff: &Handoff) -> String {
-    if !handoff.changed_nothing {
-        return format!(
-            "These are the author's statements, not facts. Verify them.\n{}",
-            list_decisions(handoff)
-        );
-    }
-    let mut text = format!(
-        "Nothing was changed. The author says about the points of the earlier review: {}\nThis is a statement, not a fact. Verify it: withdraw the points that are refuted, and keep the others.",
-        text::join_to_line(&handoff.task_completed.summary, REBUTTAL_CHARS)
-    );
+    let summary = text::join_to_line(&handoff.task_completed.summary, STATEMENT_CHARS);
+    let mut text = if handoff.changed_nothing {
+        format!(
+            "Nothing was changed. The author says about the points of the earlier review: {summary}\nThis is a statement, not a fact. Verify it: withdraw the points that are refuted, and keep the others."
+        )
+    } else {
+        let unfinished = if handoff.is_incomplete() { " The work is unfinished." } else { "" };
+        format!("These are the author's statements, not facts. Verify them.\n{summary}{unfinished}")
+    };
     write_details(&mut text, handoff);
     text
 }

@@ -15,9 +15,9 @@ use crate::run_loop::fold::{FoldError, apply_event, start_state};
 pub use counts::{GateCount, LatestItems, ResourceUse, TokenCount, WaitCount};
 pub use summary::{
     AmendmentNote, AutoApprovedTask, CommitNote, ControlRequestNote, CurrentIteration,
-    DivergingTask, FailedTask, FailureBranchNote, GateSummary, ReviewAssessment, ReviewStats,
-    RoleSummary, StuckSummary, Summary, TaskRemainder, TaskSummary, UserQuestion, find_questions,
-    list_left_open,
+    DivergingTask, FailedTask, FailureBranchNote, GateSummary, RequestedChange, ReviewAssessment,
+    ReviewStats, RoleSummary, StuckSummary, Summary, TaskRemainder, TaskSummary, UserQuestion,
+    find_questions, list_left_open,
 };
 pub use timeline::Timeline;
 
@@ -26,8 +26,11 @@ use ralph_model::control::Pause;
 use ralph_model::event::{Event, Recorded};
 use ralph_model::gate::{GateResult, GateStatus, Severity};
 use ralph_model::ids::{Role, TaskId};
+use ralph_model::judgement::Verdict;
 use ralph_model::plan::Counts;
+use ralph_model::review::ReviewResult;
 use ralph_model::run::RunState;
+use ralph_model::text;
 use ralph_model::units::{Millis, Timestamp};
 use ralph_model::worktree::Landed;
 
@@ -54,6 +57,7 @@ pub struct Report {
     amendments_refused: u32,
     amendments_proposed: u32,
     edits: LatestItems<String>,
+    requested_changes: LatestItems<RequestedChange>,
     plan: Option<Counts>,
     kept: LatestItems<String>,
     failure_branches: LatestItems<FailureBranchNote>,
@@ -67,6 +71,9 @@ pub struct Report {
     changed_files: BTreeSet<String>,
     timeline: Timeline,
 }
+
+/// A longer feedback of a review is cut.
+const FEEDBACK_CHARS: usize = 1_000;
 
 /// A report lists no more changed files.
 const MAX_CHANGED_FILES: usize = 1_000;
@@ -214,9 +221,11 @@ impl Report {
             }
             Event::BaselineChecked { result } => {
                 let gate = self.gates.entry(result.gate.clone());
-                gate.or_insert_with(|| GateCount::new(result.severity)).before =
-                    Some(result.status);
+                let gate = gate.or_insert_with(|| GateCount::new(result.severity));
+                gate.before = Some(result.status);
+                gate.count_tests(result);
             }
+            Event::Judged { judgement } => self.count_verdict(before, task, &judgement.verdict),
             Event::Landed { landed } => self.count_landing(task, landed),
             Event::IterationEnded { .. } => {
                 self.count_amendments(before);
@@ -250,7 +259,6 @@ impl Report {
             | Event::BaselineStarted { .. }
             | Event::Checkpointed { .. }
             | Event::Rechecked { .. }
-            | Event::Judged { .. }
             | Event::Paused
             | Event::RunEnded { .. } => {}
         }
@@ -273,6 +281,23 @@ impl Report {
             *count.quality.entry(result.gate.clone()).or_default() += 1;
         }
         self.last_gates.push(result.clone());
+    }
+
+    /// Records what a review wants fixed.
+    fn count_verdict(&mut self, before: &RunState, task: Option<&TaskId>, verdict: &Verdict) {
+        let Verdict::Reviewed { verdict, feedback } = verdict else { return };
+        let task = task.and_then(|id| before.tasks.as_ref()?.list.find_task(id));
+        let (Some(task), ReviewResult::ChangesRequested) =
+            (task, ReviewResult::new(*verdict, feedback))
+        else {
+            return;
+        };
+        self.requested_changes.push_item(RequestedChange {
+            id: task.id.clone(),
+            title: task.title.clone(),
+            review: task.review.count.saturating_add(1),
+            feedback: text::join_to_line(feedback, FEEDBACK_CHARS),
+        });
     }
 
     fn count_landing(&mut self, task: Option<&TaskId>, landed: &Landed) {

@@ -16,7 +16,7 @@ use ralph_model::context::Calibration;
 use ralph_model::control::{Control, Pause};
 use ralph_model::event::{Event, REMOVED_NAME, Recorded, WaitReason};
 use ralph_model::fingerprint::Fingerprint;
-use ralph_model::gate::{GateResult, GateStatus};
+use ralph_model::gate::{GateResult, GateStatus, TestNumbers};
 use ralph_model::ids::Role;
 use ralph_model::memory::SinceCompaction;
 use ralph_model::phase::Iteration;
@@ -60,6 +60,8 @@ pub fn start_state(first: &Recorded) -> Result<RunState, FoldError> {
         last_tree: None,
         last_plan: None,
         passed_trees: BTreeMap::new(),
+        test_numbers: BTreeMap::new(),
+        verdict_questions: 0,
         autorun_changes: BTreeSet::new(),
         changed_files: None,
         tasks: None,
@@ -153,7 +155,7 @@ pub fn apply_event(state: &mut RunState, recorded: &Recorded) -> Result<(), Fold
             control_events::apply_skip(state, task, by.as_deref(), branch.as_deref());
         }
         Event::Warned { text } => apply_warning(state, text),
-        Event::IterationEnded { .. } => iteration_end::close_iteration(state, recorded.at),
+        Event::IterationEnded { .. } => iteration_end::end_iteration(state, recorded.at),
         Event::RunEnded { outcome, left } => {
             (state.outcome, state.end_snapshot) = (Some(outcome.clone()), left.clone());
         }
@@ -209,6 +211,10 @@ fn apply_baseline_result(state: &mut RunState, result: &GateResult) {
     count_gate(state, result);
     let tree = state.baseline.as_ref().and_then(|baseline| baseline.tree.clone());
     record_passed_tree(state, result, tree);
+    if let Some(tests) = result.tests {
+        let numbers = TestNumbers { before: tests, now: tests };
+        state.test_numbers.insert(result.gate.clone(), numbers);
+    }
     if let Some(baseline) = &mut state.baseline {
         baseline.results.push(result.clone());
     }

@@ -50,10 +50,7 @@ pub(crate) fn with_patterns(log: &str, handoff: &Handoff) -> String {
     let Some((start, end)) = find_patterns_section(&lines) else { return log.to_owned() };
     let known: Vec<String> = lines[start..end].iter().map(|line| fold_bullet(line)).collect();
     let mut new: Vec<String> = Vec::new();
-    for found in &handoff.constraints_discovered {
-        let way = found.workaround.as_ref().unwrap_or(&found.impact);
-        let bullet =
-            format!("- {}", sanitize_line(&format!("{}: {way}", found.constraint), PATTERN_CHARS));
+    for bullet in list_bullets(handoff) {
         let is_new = |it: &String| fold_bullet(it) != fold_bullet(&bullet);
         if new.len() < MOST_PATTERNS && new.iter().all(is_new) && known.iter().all(is_new) {
             new.push(bullet);
@@ -78,6 +75,29 @@ pub(crate) fn with_patterns(log: &str, handoff: &Handoff) -> String {
     }
     log.push_str(&after.concat());
     log
+}
+
+/// Returns the log without the patterns that came from some handoffs or that are among some lines.
+/// A reviewer must not read what the author states as a known fact.
+pub(crate) fn without_patterns(log: &str, handoffs: &[&Handoff], added: &[String]) -> String {
+    let lines: Vec<&str> = log.split_inclusive('\n').collect();
+    let Some((start, end)) = find_patterns_section(&lines) else { return log.to_owned() };
+    let stated = handoffs.iter().flat_map(|handoff| list_bullets(handoff));
+    let stated: Vec<String> =
+        stated.chain(added.iter().cloned()).map(|line| fold_bullet(&line)).collect();
+    let is_kept = |(at, line): &(usize, &&str)| {
+        let folded = fold_bullet(line);
+        !(start..end).contains(at) || folded.is_empty() || !stated.contains(&folded)
+    };
+    lines.iter().enumerate().filter(is_kept).map(|(_, line)| *line).collect()
+}
+
+/// Returns the constraints of a handoff as patterns.
+fn list_bullets(handoff: &Handoff) -> impl Iterator<Item = String> {
+    handoff.constraints_discovered.iter().map(|found| {
+        let way = found.workaround.as_ref().unwrap_or(&found.impact);
+        format!("- {}", sanitize_line(&format!("{}: {way}", found.constraint), PATTERN_CHARS))
+    })
 }
 
 /// Returns the entry of an iteration that landed; `None` if there is nothing to report.

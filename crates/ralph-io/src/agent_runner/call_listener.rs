@@ -15,6 +15,7 @@ use ralph_core::ports::AgentRequest;
 use ralph_model::agent::AgentChoice;
 use ralph_model::agent_call_state::OpenSession;
 use ralph_model::agent_output::{AgentEvent, Reply};
+use ralph_model::capability::FollowUps;
 use ralph_model::child::ChildEnd;
 use ralph_model::text::{Excerpt, Truncate};
 
@@ -144,7 +145,9 @@ impl<'a> CallListener<'a> {
             down.map(|server| format!("the MCP server {server} did not come up")).collect();
         let mut reply = self.reading.into_reply(end, failure);
         reply.warnings.extend(down);
-        if let Some(session) = self.session {
+        if let (Some(session), FollowUps::SameSessionTotal) =
+            (self.session, self.agent.capabilities.follow_ups)
+        {
             reply.usage = reply.usage.minus(session.usage);
         }
         reply

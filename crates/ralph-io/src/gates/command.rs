@@ -201,6 +201,7 @@ impl Gates for CommandGates {
             log: output.log.is_ok().then(|| log.to_string_lossy().into_owned()),
             hash: is_failed.then(|| output.hasher.clone().finish_hash()),
             failing: if is_failed { output.failing.names() } else { Vec::new() },
+            tests: output.count.tests_run(),
             output: output.finish(note),
             reason,
             sandbox: sandbox.map(Box::new),

@@ -231,6 +231,7 @@ impl Gates for Port {
             failing: Vec::new(),
             reason: None,
             sandbox: None,
+            tests: None,
         }
     }
 }

@@ -7,6 +7,7 @@ use ralph_core::reporting::report::{
     FailedTask, GateSummary, LatestItems, ResourceUse, Summary, Timeline,
 };
 use ralph_model::control::ControlRequest;
+use ralph_model::handoff::LeftOpen;
 use ralph_model::task::TaskStatus;
 use ralph_model::units::Millis;
 
@@ -102,6 +103,20 @@ pub(super) fn render_needs_you(summary: &Summary) -> Markup {
     render_section("What needs you", &body)
 }
 
+/// Returns some entries of the handoffs of landed work, by task.
+fn render_entries(summary: &Summary, entries: impl Fn(&LeftOpen) -> &Vec<String>) -> Markup {
+    html! {
+        @for task in summary.left_open.iter().filter(|it| !entries(&it.left).is_empty()).take(MOST_LISTED) {
+            h3 { (clean_line(&task.id.0)) ": " (clean_line(&task.title)) }
+            ul {
+                @for text in entries(&task.left) {
+                    li { (clean_line(text)) }
+                }
+            }
+        }
+    }
+}
+
 /// Returns what landed work leaves open.
 pub(super) fn render_left_open(summary: &Summary) -> Markup {
     let body = html! {
@@ -114,19 +129,10 @@ pub(super) fn render_left_open(summary: &Summary) -> Markup {
             }
         }
     };
-    let advice = html! {
-        @for task in summary.left_open.iter().filter(|it| !it.left.recommendations.is_empty()).take(MOST_LISTED) {
-            h3 { (clean_line(&task.id.0)) ": " (clean_line(&task.title)) }
-            ul {
-                @for text in &task.left.recommendations {
-                    li { (clean_line(text)) }
-                }
-            }
-        }
-    };
     html! {
         (render_section("Left open", &body))
-        (render_section("Recommendations", &advice))
+        (render_section("Deviations", &render_entries(summary, |left| &left.deviations)))
+        (render_section("Recommendations", &render_entries(summary, |left| &left.recommendations)))
     }
 }
 
@@ -299,6 +305,9 @@ pub(super) fn render_gates(summary: &Summary) -> Markup {
     let body = html! {
         (render_table("Gates: how often they passed, and their times", head, &rows))
         (render_omitted(summary.gates.len().saturating_sub(MOST_LISTED), "gate"))
+        @for (gate, fall) in summary.gates.iter().filter_map(|gate| Some((gate, gate.describe_test_fall()?))) {
+            p.note { "Fewer " (fall) " (" (render_code(&gate.name)) ")" }
+        }
     };
     render_section("Gates", &body)
 }
@@ -360,6 +369,7 @@ pub(super) fn render_notes(summary: &Summary) -> Markup {
     let waited = format!(", {}", summary.waits.waited);
     let facts = [
         ("Calls repeated after a failure", summary.retries, ""),
+        ("Follow-up questions about the form of an answer", summary.follow_ups, ""),
         ("Waits for usage limits", summary.waits.usage_limits, waited.as_str()),
         ("Processes left behind and ended", summary.leftovers, ""),
         ("Amendments made", made, ""),

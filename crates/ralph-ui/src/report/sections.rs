@@ -26,18 +26,22 @@ pub(super) fn add_auto_approved(page: &mut String, tasks: &[AutoApprovedTask]) {
 }
 
 pub(super) fn add_left_open(page: &mut String, tasks: &[TaskRemainder]) {
-    let (mut open, mut advice) = (String::new(), String::new());
+    let (mut open, mut deviations, mut advice) = (String::new(), String::new(), String::new());
     for task in tasks {
         let name =
             format!("**{}** ({})", escape_markdown(&task.id.0), escape_markdown(&task.title));
         for (kind, text) in task.left.entries() {
             open.push_str(&format!("- {name} {kind}: {}\n", escape_markdown(text)));
         }
+        for text in &task.left.deviations {
+            deviations.push_str(&format!("- {name}: {}\n", escape_markdown(text)));
+        }
         for text in &task.left.recommendations {
             advice.push_str(&format!("- {name}: {}\n", escape_markdown(text)));
         }
     }
-    for (title, lines) in [("Left open", open), ("Recommendations", advice)] {
+    let sections = [("Left open", open), ("Deviations", deviations), ("Recommendations", advice)];
+    for (title, lines) in sections {
         if !lines.is_empty() {
             page.push_str(&format!(
                 "\n## {title} (the agents' own notes on landed work)\n\n{lines}"
@@ -63,6 +67,14 @@ pub(super) fn add_reviews(page: &mut String, reviews: Option<&ReviewStats>) {
             reviews.at_cap
         ));
     }
+}
+
+pub(super) fn add_requested_changes(page: &mut String, summary: &Summary) {
+    add_list(page, "Requested changes", &summary.requested_changes, |change| {
+        let (id, title) = (escape_markdown(&change.id.0), escape_markdown(&change.title));
+        let (review, feedback) = (change.review, escape_markdown(&change.feedback));
+        format!("**{id}** ({title}), review {review}: {feedback}")
+    });
 }
 
 /// Returns what the number of reviews tells.
@@ -183,6 +195,11 @@ pub(super) fn add_gates(page: &mut String, summary: &Summary) {
     let rows: Vec<Vec<String>> = summary.gates.iter().map(row).collect();
     let head = "Gate|Severity|Runs|Passed|Time|Before|Regressions";
     add_table(page, head, &rows);
+    for gate in &summary.gates {
+        if let Some(fall) = gate.describe_test_fall() {
+            page.push_str(&format!("\nFewer {fall} ({})\n", escape_markdown(&gate.name)));
+        }
+    }
 }
 
 pub(crate) fn format_severity(severity: Severity) -> &'static str {
@@ -204,6 +221,7 @@ pub(super) fn add_events(page: &mut String, summary: &Summary) {
     let number = |count: u32| if count == 0 { String::new() } else { count.to_string() };
     let facts: Vec<String> = [
         ("Calls repeated after a failure", number(summary.retries)),
+        ("Follow-up questions about the form of an answer", number(summary.follow_ups)),
         ("Waits for usage limits", limits),
         ("Processes left behind and ended", number(summary.leftovers)),
         ("Amendments made", number(made)),

@@ -70,6 +70,7 @@ impl Journal {
             budget: Vec::new(),
             token: None,
             session: None,
+            instructions: Vec::new(),
         });
         self.tell(Event::Replied { ask: AskNumber(1), reply: Box::new(reply(answer)) });
         if role != Role::Review {
@@ -152,6 +153,7 @@ fn gate(name: &str, severity: Severity, failure: Option<&str>) -> GateResult {
         failing: Vec::new(),
         reason: None,
         sandbox: None,
+        tests: None,
     }
 }
 

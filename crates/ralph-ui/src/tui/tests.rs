@@ -110,6 +110,7 @@ impl Rig {
             budget: Vec::new(),
             token: None,
             session: None,
+            instructions: Vec::new(),
         })
     }
 
@@ -206,6 +207,7 @@ fn result(name: &str, status: GateStatus, output: &str) -> GateResult {
         failing: Vec::new(),
         reason: None,
         sandbox: None,
+        tests: None,
     }
 }
 

@@ -156,6 +156,7 @@ impl Stage {
             budget: Vec::new(),
             token: None,
             session: None,
+            instructions: Vec::new(),
         })
     }
 
@@ -200,6 +201,7 @@ impl Stage {
                 failing: Vec::new(),
                 reason: None,
                 sandbox: None,
+                tests: None,
             },
             survey: None,
         })

@@ -73,15 +73,21 @@ plays! {
         a_broken_stream_completes_nothing,
     }
     gemini as Gemini {
+        a_follow_up_continues_the_session,
+        a_follow_up_to_a_lost_session_quotes_the_answer,
         a_task_is_handed_over_as_it_was_asked_for,
         a_limit_without_a_reset_is_waited_for,
         a_broken_stream_is_repeated,
     }
     qwen as Qwen {
+        a_follow_up_continues_the_session,
+        a_follow_up_to_a_lost_session_quotes_the_answer,
         a_short_limit_is_the_agents_own_business,
         a_broken_stream_completes_nothing,
     }
     opencode as Opencode {
+        a_follow_up_continues_the_session,
+        a_follow_up_to_a_lost_session_quotes_the_answer,
         a_short_limit_is_the_agents_own_business,
         a_broken_stream_completes_nothing,
     }
@@ -90,10 +96,14 @@ plays! {
         a_broken_stream_completes_nothing,
     }
     copilot as Copilot {
+        a_follow_up_continues_the_session,
+        a_follow_up_to_a_lost_session_quotes_the_answer,
         a_short_limit_is_the_agents_own_business,
         a_broken_stream_completes_nothing,
     }
     pi as Pi {
+        a_follow_up_continues_the_session,
+        a_follow_up_to_a_lost_session_quotes_the_answer,
         a_limit_without_a_reset_is_waited_for,
         a_broken_stream_completes_nothing,
         an_answer_without_an_end_completes_nothing,

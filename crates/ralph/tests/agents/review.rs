@@ -333,7 +333,7 @@ fn ralph_keeps_the_list_from_the_first_line_to_the_approval() {
         &[
             "ralph[1]: US-1 — Greet",
             "ralph[2]: review: ask for changes in US-1 — Greet",
-            "ralph[3]: US-1 — Greet",
+            "ralph[3]: US-1 — Greet (fix 1)",
             "ralph[4]: review: approve US-1 — Greet",
         ],
     );

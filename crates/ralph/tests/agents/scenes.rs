@@ -174,9 +174,9 @@ pub(crate) fn a_review_in_prose_gets_a_follow_up_question(cli: Cli) {
         Cli::Codex | Cli::Gemini | Cli::Opencode | Cli::Cline | Cli::Copilot | Cli::Pi => {
             stage.expect_events(&[("asked", 3)]);
             stage.expect_sent("Your last answer could not be used: it contains no JSON object");
-            // Codex is asked in the same session, which has the answer.
+            // All but Cline are asked in the same session, which has the answer.
             let said = "made.txt says hello. Approved!";
-            let quoted = if cli == Cli::Codex { said.to_owned() } else { format!("> {said}") };
+            let quoted = if cli == Cli::Cline { format!("> {said}") } else { said.to_owned() };
             stage.expect_sent(&quoted);
         }
     }
@@ -216,6 +216,12 @@ pub(crate) fn a_follow_up_continues_the_session(cli: Cli) {
     assert_eq!(tokens(&replies[2]), tokens(&replies[1]), "{replies:#?}");
 }
 
+/// Removes the sessions of every CLI.
+const FORGET: &str = "find \"$HOME\" -name '*.jsonl' -delete\n\
+    find \"$HOME\" -name 'state_*.sqlite*' -delete\n\
+    find \"$HOME\" -name 'opencode*.db*' -delete\n\
+    find \"$HOME\" -type d \\( -name chats -o -name session-state -o -name sessions \\) -prune -exec rm -r {} +";
+
 /// A session that is gone is not continued: the answer is quoted to a new one.
 pub(crate) fn a_follow_up_to_a_lost_session_quotes_the_answer(cli: Cli) {
     // The first review removes the sessions of the CLI when it ends.
@@ -223,10 +229,8 @@ pub(crate) fn a_follow_up_to_a_lost_session_quotes_the_answer(cli: Cli) {
     let program = cli.name();
     let real = std::fs::read_link(stage.sealed.bin_dir().join(program)).expect("a link");
     std::fs::remove_file(stage.sealed.bin_dir().join(program)).expect("removed");
-    let forgetful = format!(
-        "#!/bin/sh\n'{}' \"$@\"\ncode=$?\nfind \"$HOME\" -name '*.jsonl' -delete\nfind \"$HOME\" -name 'state_*.sqlite*' -delete\nexit $code\n",
-        real.display()
-    );
+    let forgetful =
+        format!("#!/bin/sh\n'{}' \"$@\"\ncode=$?\n{FORGET}\nexit $code\n", real.display());
     stage.sealed.write_program(program, &forgetful);
     build_one_story(&stage);
     stage.expect_events(&[("asked", 4), ("iteration_started", 2)]);

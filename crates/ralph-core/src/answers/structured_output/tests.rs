@@ -147,7 +147,7 @@ fn a_prompt_includes_the_object_to_fill_in() {
     expect_test::expect![[r#"
         Review it.
 
-        End your answer with this JSON object, filled in, in one block marked `json`. Leave out lists that would be empty. Nothing follows it.
+        End your answer with this JSON object, filled in, in one block marked `json`. Nothing follows it.
 
         ```json
         {

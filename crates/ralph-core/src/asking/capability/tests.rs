@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use ralph_model::agent::{AgentKind, UsageSelectors};
 use ralph_model::agent_output::UsageScope;
 use ralph_model::budget::Budget;
-use ralph_model::capability::{Capabilities, PromptEcho, SchemaOutput, Support, TextMode};
+use ralph_model::capability::{
+    Capabilities, FollowUps, PromptEcho, SchemaOutput, Support, TextMode,
+};
 use ralph_model::ids::{AskNumber, IterationNumber, Role, RunId};
 use ralph_model::units::{Millis, Tokens, UsdMicros};
 use ralph_model::version::Version;
@@ -24,7 +26,7 @@ const EVERYTHING: Capabilities = Capabilities {
     system_prompt: Support::Yes,
     stop_hook: Support::Yes,
     resume: Support::Yes,
-    follow_ups: Support::Yes,
+    follow_ups: FollowUps::SameSessionTotal,
     echo: PromptEcho::None,
     text_mode: TextMode::Plain,
     reset_times: Support::Yes,

@@ -35,6 +35,8 @@ pub struct GatheredInputs {
     pub patch: String,
     /// Files that the error names, if [`needs_files`].
     pub files: Vec<(String, String)>,
+    /// The command that shows the work that was reviewed, if git knows it.
+    pub diff_command: Option<String>,
     pub size: PromptSize,
     /// Characters that are added to the prompt later.
     pub reserved: usize,
@@ -74,6 +76,7 @@ pub fn render_attempt_prompt(
         dependencies: dependencies.as_deref().unwrap_or_default(),
         protected: &protected,
         review_feedback: &task.review.feedback,
+        diff_command: gathered.diff_command.as_deref(),
         feedback: &feedback,
         record: record.as_deref(),
         outputs: &log.outputs,

@@ -164,6 +164,14 @@ pub fn remove_file_from_patch(patch: &str, file: &Path) -> String {
     lines.collect()
 }
 
+/// Returns the lines that a patch adds to one file.
+pub fn list_added_lines(patch: &str, file: &Path) -> Vec<String> {
+    let files = split_files(patch);
+    let of_file = files.iter().filter(|it| file.ends_with(&it.path));
+    let lines = of_file.flat_map(FilePatch::changed_lines);
+    lines.filter_map(|line| line.strip_prefix('+')).map(str::to_owned).collect()
+}
+
 /// Returns the command that shows a change without some files, which may have to be quoted.
 pub fn format_diff_command(from: &TreeId, to: &TreeId, hidden: &[String]) -> String {
     let mut command = format!("git diff {} {}", from.0, to.0);

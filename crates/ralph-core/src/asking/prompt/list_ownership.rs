@@ -107,7 +107,7 @@ impl<'a> ListOwnership<'a> {
     pub(super) fn attempt_answer(&self) -> &'static str {
         match self.owner {
             ListOwner::Ralph => {
-                "## Your answer\nIt is the handoff to the next agent: what you did, where you deviated from the task and why, bugs, decisions, constraints, and what is left. Be exact: that agent knows nothing else. `fully_complete` is false if a criterion is not met; `unfinished_business` names what is left then."
+                "## Your answer\nIt is the handoff to the next agent: what you did, where you deviated from the task and why, bugs, decisions, constraints, and what is left. Be exact: of your session it gets only this object. `fully_complete` is false if a criterion is not met; `unfinished_business` names what is left then."
             }
             // No schema is requested here: with one, the agent ends its turn too early.
             ListOwner::Agent => {
@@ -128,12 +128,13 @@ impl<'a> ListOwnership<'a> {
 
     fn write_ralph_owner_rules(&self, progress: Option<&str>) -> String {
         let log = progress.map(|path| format!(" and `{path}`")).unwrap_or_default();
+        let file = self.file;
         let commit = match self.commits {
             Commits::Ralph => format!(
-                "Do not commit, and do not edit the task list{log}: that is done for you after the checks, from your handoff."
+                "Do not commit, and do not edit the task list `{file}`{log}: that is done for you after the checks, from your handoff."
             ),
             Commits::Agent => format!(
-                "Commit your work with a message that says what it does. Do not edit the task list{log}: that is done for you after the checks, from your handoff."
+                "Commit your work with a message that says what it does. Do not edit the task list `{file}`{log}: that is done for you after the checks, from your handoff."
             ),
         };
         format_bullets(

@@ -84,27 +84,53 @@ fn describe_status(status: TaskStatus) -> &'static str {
     }
 }
 
-/// How many tasks that a task depends on are named.
+/// How many tasks that a task depends on are named, and how many that these depend on.
 const NAMED_DEPENDENCIES: usize = 10;
 
 /// How many decisions of each of them are shown.
 const SHOWN_DECISIONS: usize = 3;
 
 /// Returns the tasks that a task depends on, with the decisions of the given handoffs about them;
-/// empty if there are none.
+/// empty if there are none. Tasks that these depend on are named only where they have decisions.
 pub(crate) fn describe_dependencies(list: &TaskList, task: &Task, handoffs: &[&Handoff]) -> String {
     let mut text = String::new();
-    for id in task.depends_on.iter().take(NAMED_DEPENDENCIES) {
-        let Some(other) = list.find_task(id) else { continue };
+    let direct = task.depends_on.iter().take(NAMED_DEPENDENCIES);
+    for other in direct.filter_map(|id| list.find_task(id)) {
         let title = text::join_to_line(&other.title, TITLE_CHARS);
-        let _ = writeln!(text, "- {id} {title} ({})", describe_status(other.status));
-        let of_other = handoffs.iter().filter(|it| it.task_completed.task_id == *id);
-        let decisions = of_other.flat_map(|it| &it.architectural_notes).take(SHOWN_DECISIONS);
-        for decision in decisions {
-            let _ = writeln!(text, "  - decided: {}", text::join_to_line(decision, DECISION_CHARS));
-        }
+        let _ = writeln!(text, "- {} {title} ({})", other.id, describe_status(other.status));
+        text.push_str(&list_task_decisions(&other.id, handoffs));
+    }
+    let indirect = find_indirect_dependencies(list, task).into_iter();
+    let indirect = indirect.map(|other| (other, list_task_decisions(&other.id, handoffs)));
+    let decided = indirect.filter(|(_, decisions)| !decisions.is_empty());
+    for (other, decisions) in decided.take(NAMED_DEPENDENCIES) {
+        let title = text::join_to_line(&other.title, TITLE_CHARS);
+        let state = describe_status(other.status);
+        let _ = write!(text, "- {} {title} ({state}, indirectly)\n{decisions}", other.id);
     }
     if text.is_empty() { text } else { format!("Depends on:\n{}", text.trim_end()) }
+}
+
+/// Returns the tasks that the dependencies of a task depend on, the nearest first.
+fn find_indirect_dependencies<'a>(list: &'a TaskList, task: &'a Task) -> Vec<&'a Task> {
+    let mut known: Vec<&TaskId> = std::iter::once(&task.id).chain(&task.depends_on).collect();
+    let mut at = 1;
+    while let Some(&id) = known.get(at) {
+        at += 1;
+        let next = list.find_task(id).map(|other| &other.depends_on[..]).unwrap_or_default();
+        let new: Vec<&TaskId> = next.iter().filter(|id| !known.contains(id)).collect();
+        known.extend(new);
+    }
+    let indirect = known.into_iter().skip(1 + task.depends_on.len());
+    indirect.filter_map(|id| list.find_task(id)).collect()
+}
+
+/// Returns the decisions of the handoffs about a task, one line each.
+fn list_task_decisions(id: &TaskId, handoffs: &[&Handoff]) -> String {
+    let of_task = handoffs.iter().filter(|it| it.task_completed.task_id == *id);
+    let decisions = of_task.flat_map(|it| &it.architectural_notes).take(SHOWN_DECISIONS);
+    let line = |it: &String| format!("  - decided: {}\n", text::join_to_line(it, DECISION_CHARS));
+    decisions.map(line).collect()
 }
 
 #[cfg(test)]
@@ -124,6 +150,17 @@ mod tests {
         let text = describe_dependencies(&list, &list.tasks[1], &[&handoff]);
         assert_eq!(text, "Depends on:\n- T-1 Part 1 (done)\n  - decided: One loop");
         assert_eq!(describe_dependencies(&list, &list.tasks[0], &[&handoff]), "");
+        let mut third = Task::new("T-3", "Part 3");
+        third.depends_on = vec![TaskId("T-2".into())];
+        // A circle ends.
+        list.tasks[0].depends_on = vec![TaskId("T-3".into())];
+        list.tasks.push(third);
+        expect_test::expect![[r"
+            Depends on:
+            - T-2 Part 2 (later)
+            - T-1 Part 1 (done, indirectly)
+              - decided: One loop"]]
+        .assert_eq(&describe_dependencies(&list, &list.tasks[2], &[&handoff]));
     }
 
     fn list(count: usize) -> TaskList {

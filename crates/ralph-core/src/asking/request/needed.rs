@@ -33,6 +33,8 @@ pub fn list_materials(state: &RunState, purpose: &Purpose) -> NeededMaterials {
         needed.texts.push(ProjectText::PromptFile(file));
     }
     if find_wrong_answer(state, purpose).is_some() {
+        let log = state.recipe.task_work().map(|work| work.file.clone());
+        needed.texts.extend(log.map(|tasks| ProjectText::Companion { tasks, name: PROGRESS }));
         return needed;
     }
     let range = find_reviewed_range(state, purpose);

@@ -8,12 +8,10 @@ use ralph_model::context::SectionCost;
 use ralph_model::event::Purpose;
 use ralph_model::handoff::Handoff;
 use ralph_model::ids::{IterationNumber, Role};
-use ralph_model::recipe::{
-    PROGRESS, PromptSource, Recipe, TaskWork, Template, TemplatePlace, Work,
-};
+use ralph_model::recipe::{PROGRESS, PromptSource, Recipe, Template, TemplatePlace, Work};
 use ralph_model::run::RunState;
 use ralph_model::task::Task;
-use ralph_model::worktree::{AutorunChange, AutorunKind};
+use ralph_model::worktree::{AutorunChange, AutorunKind, TreeId};
 
 use super::{
     CallOrder, find_current_role, find_current_task, find_gate, find_open_session,
@@ -24,7 +22,9 @@ use crate::asking::prompt::attempt::{
     CONTEXT_FILES, GatheredInputs, find_attempt_log, render_attempt_prompt,
 };
 use crate::asking::prompt::compact::{self, CompactParts, DocsLookup};
-use crate::asking::prompt::diff::{format_diff_command, remove_file_from_patch, summarize_change};
+use crate::asking::prompt::diff::{
+    format_diff_command, list_added_lines, remove_file_from_patch, summarize_change,
+};
 use crate::asking::prompt::follow_up::{WantedAnswer, render_follow_up, render_missing_verdict};
 use crate::asking::prompt::list_ownership::ListOwnership;
 use crate::asking::prompt::orientation::{describe_dependencies, describe_surroundings};
@@ -32,9 +32,10 @@ use crate::asking::prompt::role::{CompanionFiles, RenderedPrompt, RoleFrame, Rol
 use crate::asking::prompt::run::{RunFrame, fill_run_template, find_run_template};
 use crate::asking::prompt::task::{ReviewFocus, ReviewParts, render_review};
 use crate::asking::prompt::{self, PromptParts};
+use crate::checking::instruction_changes::find_instruction_changes;
 use crate::landing::scm;
 use crate::ports::{ProjectText, PromptError};
-use crate::tasks::skill;
+use crate::tasks::{progress, skill};
 
 /// What happens to an unusable file next to the task file.
 pub(crate) const SKIPPED: &str = "it is skipped";
@@ -46,17 +47,32 @@ const OWN_TEMPLATE: &str = "ralph's own template is used";
 type CountedPrompt = (String, Vec<SectionCost>);
 
 /// Returns the files that ralph or the agent writes besides the work: reviews do not show them.
-fn list_hidden_files(state: &RunState) -> Vec<String> {
-    let documents = state.recipe.task_work().map(TaskWork::documents);
-    let relative = |path: &PathBuf| {
-        path.strip_prefix(&state.project).unwrap_or(path).to_string_lossy().into_owned()
+/// The log of the list counts only if it is there.
+fn list_hidden_files(state: &RunState, materials: &Materials) -> Vec<String> {
+    let Some(work) = state.recipe.task_work() else { return Vec::new() };
+    let log = ProjectText::Companion { tasks: work.file.clone(), name: PROGRESS };
+    let has_log = !matches!(materials.find_text(&log), Ok(None));
+    let relative = |path: PathBuf| {
+        path.strip_prefix(&state.project).unwrap_or(&path).to_string_lossy().into_owned()
     };
-    documents.iter().flatten().map(relative).collect()
+    work.documents().into_iter().take(if has_log { 2 } else { 1 }).map(relative).collect()
+}
+
+/// Returns a task without the lines of its notes that its handoffs repeat: a review shows them as
+/// the author's.
+fn without_author_lines(task: &Task, handoffs: &[&Handoff]) -> Task {
+    let stated: Vec<&str> = handoffs
+        .iter()
+        .flat_map(|handoff| handoff.task_completed.summary.lines())
+        .map(str::trim)
+        .collect();
+    let lines = task.notes.lines().filter(|line| !stated.contains(&line.trim()));
+    Task { notes: lines.collect::<Vec<_>>().join("\n"), ..task.clone() }
 }
 
 /// Returns whether the last review of a task gave its judgement and wrote no verdict into the
 /// list. Its answer is feedback then.
-fn is_verdict_missing(state: &RunState, task: &Task) -> bool {
+pub(crate) fn is_verdict_missing(state: &RunState, task: &Task) -> bool {
     let last = find_attempt_log(state, task).recent.pop();
     state.recipe.is_list_owned_by_agent()
         && last.is_some_and(|last| last.gate == REVIEW_CAUSE)
@@ -87,9 +103,10 @@ impl<'a> PromptWriter<'a> {
         let list = state.tasks.as_ref().map(|tasks| &tasks.list);
         let current = find_current_task(state).map(|task| &task.id);
         let surroundings = describe_surroundings(list, current, &materials.commits);
-        let diff_command = find_reviewed_range(state, &order.purpose)
-            .filter(|(from, to)| from != to)
-            .map(|(from, to)| format_diff_command(&from, &to, &list_hidden_files(state)));
+        let diff_command =
+            find_reviewed_range(state, &order.purpose).filter(|(from, to)| from != to).map(
+                |(from, to)| format_diff_command(&from, &to, &list_hidden_files(state, materials)),
+            );
         let warnings = Vec::new();
         Self { state, order, materials, reserved, surroundings, diff_command, warnings }
     }
@@ -197,6 +214,7 @@ impl<'a> PromptWriter<'a> {
             skills,
             patch: self.strip_list_files(),
             files: files.map(|(path, text)| (path.to_owned(), text.to_owned())).collect(),
+            diff_command: self.diff_command.clone(),
             size: self.order.size,
             reserved: self.reserved,
         };
@@ -224,9 +242,13 @@ impl<'a> PromptWriter<'a> {
                 ReviewFocus::Criteria
             }
         };
-        let (template, companions) = self.find_frame_texts(prompt);
+        let (template, companions) = self.find_review_texts(prompt);
         let patch = self.strip_list_files();
         let diff_command = self.diff_command.clone();
+        let handoffs = self.list_task_handoffs();
+        let (instructions, base) = self.find_instructions();
+        let task = find_current_task(self.state);
+        let task = task.map(|task| without_author_lines(task, &handoffs));
         let parts = ReviewParts {
             asked: &asked,
             focus,
@@ -235,7 +257,10 @@ impl<'a> PromptWriter<'a> {
             gate_files: &list_gate_files(self.state),
             changed_programs: &list_changed_programs(self.state),
             hint: gate.and_then(|gate| gate.hint.as_deref()),
-            ..ReviewParts::for_task(find_current_task(self.state))
+            tests: Some(&self.state.test_numbers),
+            instructions: &instructions,
+            base: base.as_ref().map(|tree| tree.0.as_str()),
+            ..ReviewParts::for_task(task.as_ref())
         };
         // Not all commands have run when an agent is asked for a gate's verdict.
         let frame = self.build_frame(template.as_deref(), &companions, &[]);
@@ -245,7 +270,7 @@ impl<'a> PromptWriter<'a> {
 
     /// Returns the prompt for the review of a task that awaits it.
     fn write_review_prompt(&mut self) -> String {
-        let (template, companions) = self.find_frame_texts(RolePrompt::Review);
+        let (template, companions) = self.find_review_texts(RolePrompt::Review);
         let patch = self.strip_list_files();
         let state = self.state;
         let task = find_current_task(state);
@@ -258,21 +283,30 @@ impl<'a> PromptWriter<'a> {
             return render_missing_verdict(task, diff_command.as_deref(), keeping, progress);
         }
         let wanted = task.and_then(|task| state.tasks.as_ref()?.requested_changes.get(&task.id));
-        let is_of_task =
-            |it: &&Handoff| task.is_some_and(|task| task.id == it.task_completed.task_id);
+        let handoffs = self.list_task_handoffs();
+        let (instructions, base) = self.find_instructions();
         let dependencies = task.zip(state.tasks.as_ref());
         let dependencies =
             dependencies.map(|(task, tasks)| describe_dependencies(&tasks.list, task, &[]));
+        let mut task = task.map(|task| without_author_lines(task, &handoffs));
+        let mut author_notes = String::new();
+        if let Some(task) = task.as_mut().filter(|_| state.recipe.is_list_owned_by_agent()) {
+            author_notes = std::mem::take(&mut task.notes);
+        }
         let parts = ReviewParts {
+            author_notes: &author_notes,
             dependencies: dependencies.as_deref().unwrap_or_default(),
             patch: &patch,
             diff_command: diff_command.as_deref(),
             gate_files: &list_gate_files(state),
             changed_programs: &list_changed_programs(state),
-            handoff: state.handoffs.iter().rev().find(is_of_task),
+            handoff: handoffs.last().copied(),
             last_feedback: wanted.map(String::as_str).unwrap_or_default(),
+            tests: Some(&state.test_numbers),
+            instructions: &instructions,
+            base: base.as_ref().map(|tree| tree.0.as_str()),
             keeping,
-            ..ReviewParts::for_task(task)
+            ..ReviewParts::for_task(task.as_ref())
         };
         let gates = state.recipe.hard_gate_commands();
         let frame = self.build_frame(template.as_deref(), &companions, &gates);
@@ -328,6 +362,34 @@ impl<'a> PromptWriter<'a> {
         let unusable = unusable.into_iter().map(|it| format!("{}; {SKIPPED}", it.message));
         self.warnings.extend(unusable);
         (template, companions)
+    }
+
+    /// Returns the template of a review and the files next to the task file, without the patterns
+    /// that the reviewed work added to the log.
+    fn find_review_texts(&mut self, prompt: RolePrompt) -> (Option<String>, CompanionFiles) {
+        let (template, mut companions) = self.find_frame_texts(prompt);
+        let log = self.state.recipe.task_work().map(|work| work.file.with_file_name(PROGRESS));
+        let added = log.map(|log| list_added_lines(&self.materials.patch, &log));
+        companions.log = progress::without_patterns(
+            &companions.log,
+            &self.list_task_handoffs(),
+            &added.unwrap_or_default(),
+        );
+        (template, companions)
+    }
+
+    /// Returns the changed files with instructions for agents, and the tree before the change.
+    fn find_instructions(&self) -> (Vec<String>, Option<TreeId>) {
+        let purpose = &self.order.purpose;
+        let base = find_reviewed_range(self.state, purpose).map(|(from, _)| from);
+        (find_instruction_changes(self.state, purpose), base)
+    }
+
+    /// Returns the handoffs about the current task, oldest first.
+    fn list_task_handoffs(&self) -> Vec<&'a Handoff> {
+        let task = find_current_task(self.state).map(|task| &task.id);
+        let handoffs = self.state.handoffs.iter();
+        handoffs.filter(|it| Some(&it.task_completed.task_id) == task).collect()
     }
 
     /// Returns the skills that a task names: the project's own, or ralph's.

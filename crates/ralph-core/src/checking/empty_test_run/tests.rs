@@ -149,3 +149,34 @@ fn a_later_summary_without_failures_decides() {
         assert_eq!(seen(output), TestsSeen::Ran, "{output}");
     }
 }
+
+#[test]
+fn tests_are_counted() {
+    let surefire = "Tests run: 2, Failures: 0, Errors: 0, Skipped: 0, Time elapsed: 0.1 s -- in A\n\
+                    Tests run: 2, Failures: 0, Errors: 0, Skipped: 0\n";
+    for (output, expect) in [
+        (
+            "test result: ok. 3 passed; 0 failed; 1 ignored\ntest result: ok. 4 passed; 0 failed",
+            Some(7),
+        ),
+        ("     Summary [   0.012s] 3 tests run: 2 passed, 1 failed, 0 skipped", Some(3)),
+        ("==== 2 passed, 1 warning in 61.02s (0:01:01) ====", Some(2)),
+        ("1 failed, 8 passed in 0.12s", Some(9)),
+        ("Ran 9 tests in 0.000s\n\nOK (skipped=2)", Some(7)),
+        ("Ran 9 tests in 0.000s", Some(9)),
+        ("Tests:       1 skipped, 8 passed, 9 total", Some(8)),
+        ("  9 passing (12ms)", Some(9)),
+        ("# tests 4\n# pass 3\n# fail 0", Some(3)),
+        ("OK (3 tests, 5 assertions)", Some(3)),
+        ("3 examples, 0 failures, 1 pending", Some(2)),
+        ("100% tests passed, 0 tests failed out of 3", Some(3)),
+        (surefire, Some(2)),
+        ("ok  \tb\t0.01s", None),
+        ("ok 1 - a\nok 2 - b", None),
+        ("", None),
+    ] {
+        let mut count = TestCount::default();
+        count.feed_text(output);
+        assert_eq!(count.tests_run(), expect, "{output}");
+    }
+}

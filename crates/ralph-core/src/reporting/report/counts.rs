@@ -3,7 +3,7 @@
 
 use ralph_model::agent_output::Usage;
 use ralph_model::event::WaitReason;
-use ralph_model::gate::{GateResult, GateStatus, Severity};
+use ralph_model::gate::{GateResult, GateStatus, Severity, TestNumbers};
 use ralph_model::units::{Millis, Tokens, UsdMicros};
 use serde::Serialize;
 
@@ -71,12 +71,14 @@ pub struct GateCount {
     /// Its result before any work, if it was run then.
     pub before: Option<GateStatus>,
     pub last: Option<GateStatus>,
+    /// How many tests it ran first and last, where it is known.
+    pub tests: Option<TestNumbers>,
 }
 
 impl GateCount {
     pub(super) fn new(severity: Severity) -> Self {
         let ran = Millis::ZERO;
-        Self { severity, runs: 0, passed: 0, cached: 0, ran, before: None, last: None }
+        Self { severity, runs: 0, passed: 0, cached: 0, ran, before: None, last: None, tests: None }
     }
 
     pub(super) fn count_result(&mut self, result: &GateResult) {
@@ -87,6 +89,15 @@ impl GateCount {
         }
         self.ran = self.ran.saturating_add(result.end.as_ref().map_or(Millis::ZERO, |end| end.ran));
         self.last = Some(result.status);
+        if result.status == GateStatus::Passed {
+            self.count_tests(result);
+        }
+    }
+
+    pub(super) fn count_tests(&mut self, result: &GateResult) {
+        if let Some(tests) = result.tests {
+            self.tests.get_or_insert(TestNumbers { before: tests, now: tests }).now = tests;
+        }
     }
 
     /// Counts a refusal like a gate that failed.

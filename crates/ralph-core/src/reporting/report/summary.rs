@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use ralph_model::abandoned_task::AbandonedTask;
 use ralph_model::attempt::BLOCKED_PREFIX;
 use ralph_model::control::ControlRequest;
-use ralph_model::gate::{GateStatus, Severity};
+use ralph_model::gate::{GateStatus, Severity, TestNumbers};
 use ralph_model::handoff::LeftOpen;
 use ralph_model::ids::{IterationNumber, Role, RunId, TaskId};
 use ralph_model::outcome::{Outcome, TaskWait};
@@ -55,6 +55,8 @@ pub struct Summary {
     pub left_open: Vec<TaskRemainder>,
     /// Review statistics, if there were reviews.
     pub reviews: Option<ReviewStats>,
+    /// What reviews wanted fixed in this run.
+    pub requested_changes: LatestItems<RequestedChange>,
     /// Every task, in the order of the list.
     pub tasks: Vec<TaskSummary>,
     /// The open iteration, if there is one.
@@ -67,6 +69,8 @@ pub struct Summary {
     pub gates: Vec<GateSummary>,
     /// Calls that were repeated because of a failure.
     pub retries: u32,
+    /// Follow-up questions about answers in the wrong form.
+    pub follow_ups: u32,
     pub waits: WaitCount,
     /// Processes that had to be ended after their parent was gone.
     pub leftovers: u32,
@@ -153,6 +157,17 @@ pub struct AutoApprovedTask {
     pub title: String,
     pub reviews: u32,
     /// What the last review still wanted, after the prefix.
+    pub feedback: String,
+}
+
+/// A review that asked for changes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RequestedChange {
+    pub id: TaskId,
+    pub title: String,
+    /// The number of the review.
+    pub review: u32,
     pub feedback: String,
 }
 
@@ -259,6 +274,18 @@ pub struct GateSummary {
     pub regressions: Option<u32>,
     /// Its result in the last iteration, if it was run there.
     pub last: Option<GateStatus>,
+    /// How many tests it ran first, where it is known.
+    pub tests_before: Option<u64>,
+    /// How many tests it ran when it last passed.
+    pub tests: Option<u64>,
+}
+
+impl GateSummary {
+    /// Returns how many tests it ran first and last, as text, if these are fewer.
+    pub fn describe_test_fall(&self) -> Option<String> {
+        let (before, now) = self.tests_before.zip(self.tests)?;
+        TestNumbers { before, now }.describe_fall()
+    }
 }
 
 /// A change to the list that an agent proposed.
@@ -332,6 +359,7 @@ impl Report {
             diverging: board.map(list_diverging_tasks).unwrap_or_default(),
             left_open: board.map(list_left_open).unwrap_or_default(),
             reviews: board.and_then(|board| ReviewStats::from_list(&board.list)),
+            requested_changes: self.requested_changes.clone(),
             tasks,
             current: describe_current(state),
             roles: self
@@ -351,6 +379,7 @@ impl Report {
                 .map(|(name, count)| self.summarize_gate(name, count))
                 .collect(),
             retries: state.totals.retries,
+            follow_ups: state.totals.follow_ups,
             waits: WaitCount { waited: state.totals.waited, ..self.waits },
             leftovers: state.totals.leftovers,
             amendments: self.amendments.clone(),
@@ -407,6 +436,8 @@ impl Report {
             broken_before,
             regressions: broken_before.map(|was_broken| if was_broken { 0 } else { failed }),
             last: last.map(|result| result.status),
+            tests_before: count.tests.map(|tests| tests.before),
+            tests: count.tests.map(|tests| tests.now),
         }
     }
 }

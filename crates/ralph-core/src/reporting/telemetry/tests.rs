@@ -39,6 +39,7 @@ fn asked() -> Event {
         budget: Vec::new(),
         token: None,
         session: None,
+        instructions: Vec::new(),
     }
 }
 
@@ -85,6 +86,7 @@ fn gate(status: GateStatus) -> Event {
             failing: Vec::new(),
             reason: None,
             sandbox: None,
+            tests: None,
         },
         survey: None,
     }

@@ -261,5 +261,6 @@ pub fn build_cached_result(gate: &Gate, severity: Severity) -> GateResult {
         failing: Vec::new(),
         reason: None,
         sandbox: None,
+        tests: None,
     }
 }

@@ -4,6 +4,7 @@
 use ralph_model::agent_call_state::AgentCallEnd;
 use ralph_model::event::Purpose;
 use ralph_model::gate::Severity;
+use ralph_model::ids::Role;
 use ralph_model::judgement::Verdict;
 use ralph_model::phase::{Iteration, LandingPhase, LandingStep};
 use ralph_model::recipe::{CommitPolicy, Completion};
@@ -89,11 +90,14 @@ fn choose_message(state: &RunState, current: &Iteration, landing: &LandingPhase)
 
 /// Returns ralph's own commit message.
 pub(crate) fn build_commit_message(state: &RunState, current: &Iteration) -> String {
-    let title = current
-        .task
-        .as_ref()
-        .and_then(|id| state.tasks.as_ref()?.list.find_task(id))
-        .map(|task| task.title.lines().next().unwrap_or_default().trim().to_owned());
+    let task = current.task.as_ref().and_then(|id| state.tasks.as_ref()?.list.find_task(id));
+    // The first commit of a task and its fixes differ.
+    let fix = match (current.role, task) {
+        (Role::Fix, Some(task)) => format!(" (fix {})", task.review.count),
+        (_, _) => String::new(),
+    };
+    let title =
+        task.map(|task| format!("{}{fix}", task.title.lines().next().unwrap_or_default().trim()));
     let about = match (&current.task, &title) {
         (Some(task), Some(title)) => format!("{task} — {title}"),
         (Some(task), None) => task.0.clone(),

@@ -84,6 +84,7 @@ fn a_started_call_is_recovered_before_it_is_repeated() {
         budget: Vec::new(),
         token: None,
         session: None,
+        instructions: Vec::new(),
     };
     let checkpointed = Event::Checkpointed { checkpoint: Checkpoint::None };
     let recover = Step::Recover { ask: AskNumber(1), purpose: Purpose::Work };

@@ -85,6 +85,7 @@ fn called(number: u32) -> Event {
         budget: Vec::new(),
         token: None,
         session: None,
+        instructions: Vec::new(),
     }
 }
 

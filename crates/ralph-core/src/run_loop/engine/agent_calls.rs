@@ -35,7 +35,7 @@ impl Engine<'_> {
             }
         }
         let materials = self.read_materials(&order.purpose)?;
-        let BuiltRequest { request, token, budget, warnings } =
+        let BuiltRequest { request, token, instructions, budget, warnings } =
             build_request(&self.state, &order, moment, &materials)?;
         for warning in warnings {
             self.warn_once(warning)?;
@@ -54,6 +54,7 @@ impl Engine<'_> {
             budget,
             token,
             session: request.session.as_ref().map(|session| session.id.clone()),
+            instructions,
         })?;
         let active = build_call_state(&self.state, &request, moment.now);
         let published = self.ports.store.publish_view(&View::HookState(&active));

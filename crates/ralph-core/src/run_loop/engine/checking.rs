@@ -360,5 +360,6 @@ pub(super) fn build_gate_result(
         failing: Vec::new(),
         reason: None,
         sandbox: None,
+        tests: None,
     }
 }

@@ -8,6 +8,7 @@ use ralph_model::gate::GateKind;
 use ralph_model::ids::{AskNumber, Role};
 use ralph_model::run::{Iteration, RunState};
 
+use crate::checking::instruction_changes::build_criterion;
 use crate::checking::review::{self, VerdictDemands};
 use crate::landing::scm;
 use crate::memory::{self, handoff_reading};
@@ -30,7 +31,8 @@ pub(super) fn check_answer_form(
     let review = current.checking().and_then(|checking| checking.review.as_ref());
     let (checked, finally) = if let Some(review) = review.filter(|it| is_for(&it.call)) {
         let criteria = find_gate_criteria(state, current, &review.gate);
-        let demands = VerdictDemands { criteria, token: review.call.token.as_deref() };
+        let criteria = with_instructions(criteria, &review.call);
+        let demands = VerdictDemands { criteria: &criteria, token: review.call.token.as_deref() };
         (review::check_answer(reply, demands), WrongFormResult::Failed)
     } else if current.landing().is_some_and(|landing| is_for(&landing.checked.message)) {
         let is_there = scm::parse_commit_message(&reply.text).is_some();
@@ -42,7 +44,10 @@ pub(super) fn check_answer_form(
             // An agent that owns the list answers in the list.
             Role::Review if !is_kept_by_agent => {
                 let criteria = state.task_criteria(current);
-                let demands = VerdictDemands { criteria, token: call_token };
+                let criteria = current
+                    .work()
+                    .map_or_else(|| criteria.to_vec(), |call| with_instructions(criteria, call));
+                let demands = VerdictDemands { criteria: &criteria, token: call_token };
                 (review::check_answer(reply, demands), WrongFormResult::Failed)
             }
             Role::Implement | Role::Fix if !is_kept_by_agent => {
@@ -77,6 +82,12 @@ pub(super) fn check_answer_form(
         Ok(()) => AnswerForm::Right,
         Err(fault) => AnswerForm::Wrong { fault, finally, most_follow_ups },
     }
+}
+
+/// Returns criteria with one more for each changed file with instructions for agents.
+fn with_instructions(criteria: &[String], call: &AgentCallState) -> Vec<String> {
+    let files = call.instructions.iter().map(|file| build_criterion(file));
+    criteria.iter().cloned().chain(files).collect()
 }
 
 /// Returns the criteria that a review gate judges by. A quality gate has none.

@@ -5,7 +5,7 @@ use ralph_model::agent_output::Reply;
 use ralph_model::control::takes_notes;
 use ralph_model::event::{Event, Purpose, Recorded};
 use ralph_model::failure::FailureClass;
-use ralph_model::gate::GateResult;
+use ralph_model::gate::{GateResult, GateStatus, TestNumbers};
 use ralph_model::ids::{AskNumber, Role};
 use ralph_model::phase::{GateReview, Iteration, LandingPlan, LandingStep, Observed, Phase};
 use ralph_model::recipe::CommitPolicy;
@@ -36,7 +36,9 @@ pub(super) fn apply_in_iteration(
             }
             current.begin_work(checkpoint.clone());
         }
-        Event::Asked { ask, purpose, prompt_chars, agent, token, session, .. } => {
+        Event::Asked {
+            ask, purpose, prompt_chars, agent, token, session, instructions, ..
+        } => {
             state.totals.asks += 1;
             state.calibration.record_prompt(*prompt_chars);
             current.asks = ask.0;
@@ -48,6 +50,7 @@ pub(super) fn apply_in_iteration(
                 call.agent = Some(*agent);
                 call.token.clone_from(token);
                 call.is_resumed = session.is_some();
+                call.instructions.clone_from(instructions);
             }
         }
         Event::Replied { ask, reply } => apply_reply(state, current, *ask, reply, recorded.at),
@@ -157,6 +160,11 @@ fn apply_gate_result(
     survey: Option<&Survey>,
 ) {
     count_gate(state, result);
+    // A run that failed may have ended before all tests.
+    if let (Some(tests), GateStatus::Passed) = (result.tests, result.status) {
+        let numbers = state.test_numbers.entry(result.gate.clone());
+        numbers.or_insert(TestNumbers { before: tests, now: tests }).now = tests;
+    }
     let (gates, ownership) = (&state.recipe.gates, state.recipe.ownership());
     current.update_checking(|checking| {
         checking.review = None;
@@ -285,7 +293,10 @@ fn apply_reply(
         state.schema_refused_by.push(agent);
     }
     if asking.end.is_none() {
-        state.totals.retries += 1;
+        match &reply.failure {
+            Some(_) => state.totals.retries += 1,
+            None => state.totals.follow_ups += 1,
+        }
     }
     current.check_after_answer();
 }

@@ -10,6 +10,7 @@ use ralph_model::run::{Completeness, Iteration, MAX_CHANGED_FILES, RunState};
 use ralph_model::task::TaskList;
 use ralph_model::units::Timestamp;
 
+use crate::asking::request::is_verdict_missing;
 use crate::memory::since_compaction::{AttemptOutcome, record_coding_iteration};
 use crate::ports::ListOrder;
 use crate::run_loop::fold::in_iteration::record_work_range;
@@ -53,8 +54,33 @@ pub fn build_pending_list(state: &RunState) -> Option<PendingList> {
     Some(PendingList { list: order.resulting_list(), durability: stands })
 }
 
+/// Returns whether an iteration finished a task, with its review, or passed where there are no
+/// tasks.
+fn is_work_finished(state: &RunState, current: &Iteration) -> bool {
+    match (&current.task, &state.tasks) {
+        (Some(task), Some(tasks)) => {
+            tasks.list.find_task(task).is_some_and(|task| task.status.is_done())
+        }
+        (_, _) => current.judgement().is_some_and(|judgement| {
+            matches!(judgement.verdict, Verdict::Complete | Verdict::Passed { .. })
+        }),
+    }
+}
+
+/// Closes the open iteration, and notes whether a question for a missing verdict follows.
+pub(super) fn end_iteration(state: &mut RunState, at: Timestamp) {
+    let current = state.current.as_ref();
+    let reviewed = current.filter(|it| it.role == Role::Review).and_then(|it| it.task.clone());
+    close_iteration(state, at);
+    let tasks = state.tasks.as_ref();
+    let reviewed = reviewed.and_then(|id| tasks?.list.find_task(&id));
+    if reviewed.is_some_and(|task| is_verdict_missing(state, task)) {
+        state.verdict_questions = state.verdict_questions.saturating_add(1);
+    }
+}
+
 /// Closes the open iteration: keeps its feedback, list changes and completion.
-pub(super) fn close_iteration(state: &mut RunState, at: Timestamp) {
+fn close_iteration(state: &mut RunState, at: Timestamp) {
     state.last_ended = Some(at);
     let ran = state.ran_in_iteration();
     let Some(current) = state.current.take() else {
@@ -71,6 +97,9 @@ pub(super) fn close_iteration(state: &mut RunState, at: Timestamp) {
         let settled = settle::settle_iteration(&state.recipe, tasks, &current);
         outcome = Some(settled.work_outcome(&current));
         task_results::apply_settled(tasks, work, settled, &current, ran);
+    }
+    if is_work_finished(state, &current) {
+        state.test_numbers.values_mut().for_each(|numbers| numbers.before = numbers.now);
     }
     control_events::drop_finished_skips(state);
     if state.tasks.is_none() {

@@ -146,6 +146,7 @@ fn an_entry_reports_what_was_done() {
         failing: Vec::new(),
         reason: None,
         sandbox: None,
+        tests: None,
     };
     current.update_checking(|checking| {
         checking.gates = vec![

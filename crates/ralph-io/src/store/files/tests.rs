@@ -131,6 +131,7 @@ fn the_results_of_gates_have_a_file_per_iteration() {
         failing: vec!["adds".into()],
         reason: Some("no test ran: `1..0`".into()),
         sandbox: None,
+        tests: None,
     };
     let view = View::Gates { iteration: IterationNumber(3), results: &[result], refusals: &[] };
     store.publish_view(&view).expect("written");

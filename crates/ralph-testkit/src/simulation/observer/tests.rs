@@ -144,6 +144,7 @@ impl Forged {
             budget: Vec::new(),
             token: None,
             session: None,
+            instructions: Vec::new(),
         });
     }
 
@@ -206,6 +207,7 @@ impl Forged {
             failing: Vec::new(),
             reason: None,
             sandbox: None,
+            tests: None,
         };
         self.record(Event::GateChecked { result, survey: None });
     }

@@ -81,7 +81,7 @@ fn quoted_approval_is_not_an_approval() {
 
 /// A project with an agent of kind text. `reviews` and `works` are shell scripts; both know the
 /// token of their prompt as `$token`, and `$again` if the prompt is a follow-up.
-fn talker(reviews: &str, works: &str, further: &Value) -> Sealed {
+pub(super) fn talker(reviews: &str, works: &str, further: &Value) -> Sealed {
     let sealed = repository();
     sealed.write_script(&json!([]), further);
     let mut settings: Value =

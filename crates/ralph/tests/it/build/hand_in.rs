@@ -31,7 +31,7 @@ fn work_of_an_earlier_attempt_is_handed_in_without_a_further_change() {
     }
     assert!(!prompts[1].contains("Set it back"), "{}", prompts[1]);
     assert!(prompts[2].contains("a.txt"), "the reviewer sees all of the work: {}", prompts[2]);
-    assert!(prompts[2].contains("[US-1] Did it. Passed the checks"), "{}", prompts[2]);
+    assert!(prompts[2].contains("not facts. Verify them.\nDid it.\n"), "{}", prompts[2]);
     assert!(!prompts[2].contains("Partial"), "{}", prompts[2]);
     let facts: Value =
         serde_json::from_str(&sealed.run_ralph(&["status", "--json"]).stdout).expect("JSON");

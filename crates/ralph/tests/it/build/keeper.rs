@@ -279,6 +279,23 @@ fn code_changes_of_a_reviewer_are_reverted_and_its_verdict_counts() {
 }
 
 #[test]
+fn a_question_for_a_missing_verdict_takes_no_iteration_of_the_limit() {
+    let calls = json!([
+        once(does("review", "echo looked")),
+        does("review", APPROVE),
+        does("implement", IMPLEMENT)
+    ]);
+    let sealed = project(&["US-1"], &calls, json!({}));
+    build(&sealed, &["2"]).expect_code(0);
+    assert_standing(&sealed, &[("US-1", true, "approved", 1)]);
+    assert_eq!(sealed.find_events("iteration_started").len(), 3);
+    let review = &sealed.prompts()[1];
+    let author = "## What the author says\n";
+    assert!(review.find(author) < review.find("which agents write:\nWrote the file"), "{review}");
+    assert!(review.contains(author), "{review}");
+}
+
+#[test]
 fn reviewer_without_verdict_is_asked_a_limited_number_of_times() {
     let calls = json!([does("review", "echo looked"), does("implement", IMPLEMENT)]);
     let sealed = project(&["US-1"], &calls, json!({}));

@@ -6,6 +6,7 @@ mod branches;
 mod context;
 mod earlier_runs;
 mod failure_branches;
+mod fair_reviews;
 mod gates;
 mod git_tampering;
 mod hand_in;

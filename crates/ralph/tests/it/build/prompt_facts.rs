@@ -70,8 +70,8 @@ fn other_tasks_commits_and_notes_are_in_every_prompt_of_a_task() {
         &["no person answers questions", "in the foreground", "as its user"],
     );
     // The reviewer gets the planner's notes as well, and they are kept.
-    let notes = "is not checked):\nUse one file.\nWrote it.\n";
-    assert_all_in(&prompts[1], &[notes, "- ralph[1]: a — The a\n", "all passed"]);
+    let (notes, author) = ("is not checked):\nUse one file.\n\n", "Verify them.\nWrote it.\n");
+    assert_all_in(&prompts[1], &[notes, author, "- ralph[1]: a — The a\n", "all passed"]);
     assert_eq!(list(&sealed)["tasks"][0]["notes"], json!("Use one file.\nWrote it."));
     // A preview shows the same.
     let shown = build(&sealed, &["--dry-run"]).expect_code(0).stdout;

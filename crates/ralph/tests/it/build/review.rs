@@ -35,7 +35,7 @@ fn work_is_reviewed_fixed_and_approved() {
         [
             "ralph[1]: a — The a",
             "ralph[2]: review: ask for changes in a — The a",
-            "ralph[3]: a — The a",
+            "ralph[3]: a — The a (fix 1)",
             "ralph[4]: review: approve a — The a",
             "ralph[5]: b — The b",
             "ralph[6]: review: approve b — The b",
@@ -49,7 +49,7 @@ fn work_is_reviewed_fixed_and_approved() {
     let prompts = sealed.prompts();
     assert!(prompts[1].contains("+++ b/a.txt"), "{}", prompts[1]);
     assert!(!prompts[1].contains("b/plan.json"), "{}", prompts[1]);
-    assert!(prompts[1].contains(" -- . ':!plan.json' ':!progress.txt'`"), "{}", prompts[1]);
+    assert!(prompts[1].contains(" -- . ':!plan.json'`"), "{}", prompts[1]);
     assert!(prompts[2].contains("## What the review found"), "{}", prompts[2]);
     assert!(prompts[2].contains("Fix a.txt:0."), "{}", prompts[2]);
     assert!(prompts[3].contains("## What the last review wanted\nFix a.txt:0."), "{}", prompts[3]);

@@ -116,12 +116,12 @@ fn a_first_attempt_gets_the_task() {
         - `cargo test`
 
         ## Task list and commits
-        - Do not commit, and do not edit the task list: that is done for you after the checks, from your handoff.
+        - Do not commit, and do not edit the task list `plan.json`: that is done for you after the checks, from your handoff.
         - Other work that you find: add at most 3 new tasks in `plan_amendments` (action `add`), each with `id`, `title`, `description` and `acceptance_criteria`. You cannot change or remove tasks: `modify` and `remove` only propose it to the user.
         - A blocker: state in `blocked` what you need from a person, and why.
 
         ## Your answer
-        It is the handoff to the next agent: what you did, where you deviated from the task and why, bugs, decisions, constraints, and what is left. Be exact: that agent knows nothing else. `fully_complete` is false if a criterion is not met; `unfinished_business` names what is left then.
+        It is the handoff to the next agent: what you did, where you deviated from the task and why, bugs, decisions, constraints, and what is left. Be exact: of your session it gets only this object. `fully_complete` is false if a criterion is not met; `unfinished_business` names what is left then.
     "]].assert_eq(&text(render_implement(
         &TaskParts::for_first_attempt(&task, ralph()),
         &frame(&CompanionFiles::default(), &gates),
@@ -146,7 +146,10 @@ fn files_next_to_the_list_are_included() {
         - Dates are UTC
 
     "]].assert_eq(part);
-    assert!(end.contains("do not edit the task list and `ralph/progress.txt`"), "{end}");
+    assert!(
+        end.contains("do not edit the task list `plan.json` and `ralph/progress.txt`"),
+        "{end}"
+    );
     assert!(end.contains("## Checks\nRun the project's own checks."), "{end}");
 }
 
@@ -188,12 +191,12 @@ fn a_fix_gets_the_review_feedback() {
         Run the project's own checks.
 
         ## Task list and commits
-        - Do not commit, and do not edit the task list: that is done for you after the checks, from your handoff.
+        - Do not commit, and do not edit the task list `plan.json`: that is done for you after the checks, from your handoff.
         - Other work that you find: add at most 3 new tasks in `plan_amendments` (action `add`), each with `id`, `title`, `description` and `acceptance_criteria`. You cannot change or remove tasks: `modify` and `remove` only propose it to the user.
         - A blocker: state in `blocked` what you need from a person, and why.
 
         ## Your answer
-        It is the handoff to the next agent: what you did, where you deviated from the task and why, bugs, decisions, constraints, and what is left. Be exact: that agent knows nothing else. `fully_complete` is false if a criterion is not met; `unfinished_business` names what is left then.
+        It is the handoff to the next agent: what you did, where you deviated from the task and why, bugs, decisions, constraints, and what is left. Be exact: of your session it gets only this object. `fully_complete` is false if a criterion is not met; `unfinished_business` names what is left then.
     "]].assert_eq(&text(render_fix(&parts, &frame(&CompanionFiles::default(), &[]))));
 }
 
@@ -329,7 +332,7 @@ fn a_review_must_verify_the_work() {
 
         ## What the author says
         These are the author's statements, not facts. Verify them.
-        [T-1] All done. 0 files.
+        All done.
 
         ## The change
         `git diff 1a2b 3c4d -- . ':!plan.json'` shows the complete change, even if it is shortened here.

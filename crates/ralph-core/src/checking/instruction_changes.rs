@@ -1,0 +1,105 @@
+//! Instructions for agents, such as `CLAUDE.md`, that the work under review changed. The reviewer
+//! reads them too, so an author could use them to steer its own review: the prompt names them first,
+//! and an approval must judge them.
+//!
+//! Not here: configuration that starts programs, which needs the user's trust.
+
+use ralph_model::event::Purpose;
+use ralph_model::gate::GateKind;
+use ralph_model::ids::Role;
+use ralph_model::run::{Iteration, RunState};
+
+/// Names of files that agent CLIs read as instructions, in any directory.
+const INSTRUCTION_FILES: [&str; 9] = [
+    "agents.md",
+    "agents.override.md",
+    "claude.md",
+    "claude.local.md",
+    "gemini.md",
+    "qwen.md",
+    "copilot-instructions.md",
+    ".cursorrules",
+    ".clinerules",
+];
+
+/// Directories of agent CLIs with further instructions: rules, skills, commands, agents.
+const INSTRUCTION_DIRECTORIES: [&str; 6] =
+    [".claude", ".codex", ".gemini", ".qwen", ".opencode", ".clinerules"];
+
+/// How many files a prompt names; an approval must judge each.
+const MOST_FILES: usize = 10;
+
+/// Returns the changed files with instructions that a call reviews; nothing for other calls.
+pub(crate) fn find_instruction_changes(state: &RunState, purpose: &Purpose) -> Vec<String> {
+    let Some(current) = &state.current else { return Vec::new() };
+    let paths = match (purpose, current.role) {
+        (Purpose::Gate(_), _) => list_observed_paths(current),
+        (Purpose::Work, Role::Review) => list_landed_paths(state, current),
+        (Purpose::Work | Purpose::Message, _) => Vec::new(),
+    };
+    let mut files: Vec<String> = paths.into_iter().filter(|path| is_instruction(path)).collect();
+    files.sort();
+    files.dedup();
+    files.truncate(MOST_FILES);
+    files
+}
+
+/// Returns which of these files an approval must judge. A quality gate has no criteria, and an
+/// agent that owns the list answers in the list.
+pub(crate) fn find_judged_instructions(state: &RunState, purpose: &Purpose) -> Vec<String> {
+    let is_judged = match purpose {
+        Purpose::Gate(name) => {
+            let gate = state.recipe.gates.iter().find(|gate| gate.name == *name);
+            gate.is_some_and(|gate| gate.kind != GateKind::Quality)
+        }
+        Purpose::Work => !state.recipe.is_list_owned_by_agent(),
+        Purpose::Message => false,
+    };
+    if is_judged { find_instruction_changes(state, purpose) } else { Vec::new() }
+}
+
+/// Returns the criterion that an approval must give evidence for.
+pub(crate) fn build_criterion(file: &str) -> String {
+    format!("The change of {file} belongs to the task and steers no review")
+}
+
+fn is_instruction(path: &str) -> bool {
+    let path = path.to_lowercase();
+    let (directory, name) = path.rsplit_once('/').unwrap_or(("", &path));
+    INSTRUCTION_FILES.contains(&name)
+        || directory.split('/').any(|part| INSTRUCTION_DIRECTORIES.contains(&part))
+}
+
+/// Returns the files that differ from where the open work began.
+fn list_observed_paths(current: &Iteration) -> Vec<String> {
+    let files = current.observation().into_iter().flat_map(|seen| &seen.files);
+    files.map(|file| file.path.clone()).collect()
+}
+
+/// Returns the files that the landed work on the current task changed.
+fn list_landed_paths(state: &RunState, current: &Iteration) -> Vec<String> {
+    let handoffs = state.handoffs.iter();
+    let of_task = handoffs.filter(|it| Some(&it.task_completed.task_id) == current.task.as_ref());
+    of_task.flat_map(|it| &it.files_touched).map(|file| file.path.clone()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn instructions_are_known_by_their_names() {
+        for (path, expect) in [
+            ("CLAUDE.md", true),
+            ("web/AGENTS.md", true),
+            (".github/copilot-instructions.md", true),
+            (".claude/skills/x/SKILL.md", true),
+            ("docs/claude.md", true),
+            ("claude.rs", false),
+            ("docs/agents/x.md", false),
+            ("src/main.rs", false),
+        ] {
+            assert_eq!(is_instruction(path), expect, "{path}");
+        }
+    }
+}
