@@ -48,6 +48,10 @@ fn runs_are_listed_and_control_needs_an_active_one() {
         list.split("href=\"run/").nth(1).and_then(|rest| rest.split('/').next()).expect("a run");
     let page = get(port, &format!("/{token}/run/{key}/"));
     assert!(page.starts_with("HTTP/1.1 200 ") && page.contains("<h1>Complete.</h1>"), "{page}");
+    let stats = get(port, &format!("/{token}/stats/"));
+    assert!(stats.contains("1 run, 1 complete; 0 tasks landed"), "{stats}");
+    assert!(stats.contains(&format!("href=\"../run/{key}/\"")), "{stats}");
+    assert!(list.contains("href=\"stats/\""), "{list}");
     assert!(get(port, &format!("/{token}/run/{key}x/")).starts_with("HTTP/1.1 404 "));
     assert!(get(port, "/").starts_with("HTTP/1.1 403 "));
     let request = format!(
