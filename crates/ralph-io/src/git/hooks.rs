@@ -118,7 +118,13 @@ impl GitVcs {
         let name = hook.name();
         match self.repository.commands.try_run(call) {
             Ok(ran) if ran.code == 0 => CommitHookRun::Passed,
-            Ok(ran) => CommitHookRun::Refused { output: ran.output_text() },
+            Ok(ran) => {
+                let output = ran.output_text();
+                let code = ran.code;
+                let silent = format!("the {name} hook ended with exit code {code} and no output");
+                let output = if output.trim().is_empty() { silent } else { output };
+                CommitHookRun::Refused { output }
+            }
             Err(NotRun::Interrupted) => CommitHookRun::Interrupted,
             Err(NotRun::TimedOut { output }) => CommitHookRun::Refused {
                 output: format!("{output}\n[ralph] the {name} hook took longer than ten minutes"),

@@ -290,13 +290,25 @@ fn documented_container_files_make_an_image_that_runs() {
         context.join(".devcontainer").join(path).display().to_string()
     };
     let (file, directory) = (place("dockerfile"), place("context"));
-    let arguments = [format!("BASE=localhost/{base}"), "INSTALL=true".to_owned()];
+    let arguments = [format!("BASE=localhost/{base}"), "INSTALL=mkdir -p /root".to_owned()];
     podman(&[
-        "build", "--quiet", "--pull=never", "--network=none", "--tag", NAME, "--build-arg",
-        &arguments[0], "--build-arg", &arguments[1], "--file", &file, &directory,
+        "build",
+        "--quiet",
+        "--pull=never",
+        "--network=none",
+        "--tag",
+        NAME,
+        "--build-arg",
+        &arguments[0],
+        "--build-arg",
+        &arguments[1],
+        "--file",
+        &file,
+        &directory,
     ])
     .expect_code(0);
-    let mut words = vec!["run", "--rm", "--network=none"];
+    // This base has no users, so that the home would be `/`.
+    let mut words = vec!["run", "--rm", "--network=none", "--env", "HOME=/root"];
     words.extend(["--ulimit", "nofile=4096:4096", "--ulimit", "nproc=4096:4096"]);
     words.extend(about["runArgs"].as_array().expect("a list").iter().filter_map(Value::as_str));
     let mount = format!("{}:/work", sealed.project_dir().display());
