@@ -10,6 +10,7 @@ mod foreign_text;
 mod frame;
 mod outcome;
 mod sections;
+mod stats;
 
 use ralph_core::reporting::current_action::CurrentAction;
 use ralph_core::reporting::report::{Summary, Timeline};
@@ -18,6 +19,8 @@ use ralph_model::worktree::TreeId;
 pub use frame::{Controls, ListedRun, ListedRunState, render_document, render_list_page};
 pub(crate) use frame::{LivePageData, SCRIPT, render_live_page, render_style};
 pub use outcome::RunActivity;
+pub use stats::ChartedRun;
+pub(crate) use stats::render_stats_page;
 
 use crate::time::WallClock;
 

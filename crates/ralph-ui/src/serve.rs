@@ -25,7 +25,7 @@ use ralph_model::control::ControlRequest;
 use crate::html::{self, Controls, LivePageData, PagePart};
 use crate::time::WallClock;
 
-pub use crate::html::{ListedRun, ListedRunState};
+pub use crate::html::{ChartedRun, ListedRun, ListedRunState};
 
 /// Connections with the token: more than the pages that a user has open; a few megabytes at worst.
 const MOST_CONNECTIONS: usize = 64;
@@ -56,6 +56,9 @@ const TICKET_LIFE: Duration = Duration::from_secs(60);
 pub trait ServedRuns: Send + Sync {
     /// Returns the runs to pick from, newest first.
     fn list_runs(&self) -> Vec<ListedRun>;
+
+    /// Returns the figures of all runs, oldest first.
+    fn read_stats(&self) -> Vec<ChartedRun>;
 
     /// Opens a run; `None` if there is no run with this key. The server caches it for pages, event
     /// streams and control requests.
@@ -234,6 +237,10 @@ impl LiveServerState {
             }
             ServeRoute::List => ServeResponse::from_html(html::render_list_page(
                 &self.runs.list_runs(),
+                &self.clock,
+            )),
+            ServeRoute::Stats => ServeResponse::from_html(html::render_stats_page(
+                &self.runs.read_stats(),
                 &self.clock,
             )),
             ServeRoute::Open { ticket } => self.redeem_ticket(&ticket),

@@ -20,22 +20,8 @@ pub fn describe_stats(stats: &ProjectStats, clock: &WallClock) -> String {
     let (Some(first), Some(last)) = (stats.first, stats.last) else {
         return "No run yet in this time.\n".to_owned();
     };
-    let mut text = format!(
-        "{} run{} from {} to {}, {} complete\n{} task{} landed",
-        stats.runs,
-        choose_plural(stats.runs as usize),
-        clock.format_full(first),
-        clock.format_full(last),
-        stats.complete_runs,
-        stats.total.landed,
-        choose_plural(stats.total.landed as usize),
-    );
-    if let Some(milli) = stats.attempts_per_task_milli {
-        text.push_str(&format!(", {}.{} attempts each", milli / 1000, milli % 1000 / 100));
-    }
-    text.extend(stats.time_per_task.map(|time| format!(", {time} each")));
-    text.extend(stats.cost_per_task.map(|cost| format!(", {cost} each")));
-    text.push_str("\n\n");
+    let (first, last) = (clock.format_full(first), clock.format_full(last));
+    let mut text = format!("From {first} to {last}: {}\n\n", describe_totals(stats));
     let rows = stats.rows.iter().map(format_row);
     text.push_str(&format_table(std::iter::once(TITLES.map(str::to_owned)).chain(rows)));
     let failing: Vec<String> = stats
@@ -51,6 +37,23 @@ pub fn describe_stats(stats: &ProjectStats, clock: &WallClock) -> String {
         let (count, plural) = (stats.waits, choose_plural(stats.waits as usize));
         text.push_str(&format!("\n{count} wait{plural} for usage limits, {}\n", stats.waited));
     }
+    text
+}
+
+/// Returns how many runs there were, and what a landed task took.
+pub(crate) fn describe_totals(stats: &ProjectStats) -> String {
+    let (runs, landed) = (stats.runs, stats.total.landed);
+    let mut text = format!(
+        "{runs} run{}, {} complete; {landed} task{} landed",
+        choose_plural(runs as usize),
+        stats.complete_runs,
+        choose_plural(landed as usize),
+    );
+    if let Some(milli) = stats.attempts_per_task_milli {
+        text.push_str(&format!(", {}.{} attempts each", milli / 1000, milli % 1000 / 100));
+    }
+    text.extend(stats.time_per_task.map(|time| format!(", {time} each")));
+    text.extend(stats.cost_per_task.map(|cost| format!(", {cost} each")));
     text
 }
 

@@ -404,7 +404,9 @@ pub(crate) fn choose_recipe_backend(
     let (chosen, rejected) = choose_backend_for(site, &recipe.sandbox, &list_agent_kinds(recipe))?;
     // A resumed run keeps what was found out at its start.
     if recipe.sandbox.backend == RequestedBackend::Auto {
-        recipe.sandbox.rejected = rejected;
+        // Most machines do not have it.
+        let is_usual = |it: &String| !it.starts_with("sbx: ") || sbx::may_be_installed(site.env);
+        recipe.sandbox.rejected = rejected.into_iter().filter(is_usual).collect();
     }
     Ok(chosen)
 }

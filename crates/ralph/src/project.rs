@@ -478,7 +478,7 @@ pub(crate) fn find_own_executable() -> Result<PathBuf, CliError> {
 }
 
 /// Returns the program that a shell command starts with, if it is a plain name.
-fn find_plain_program(command: &str) -> Option<&str> {
+pub(crate) fn find_plain_program(command: &str) -> Option<&str> {
     let word = command.split_whitespace().next()?;
     let is_plain = word
         .chars()

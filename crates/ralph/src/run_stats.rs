@@ -12,9 +12,13 @@ use crate::subscribers::replay_journal;
 
 /// Sums up the runs in a state directory that began at this time or later.
 pub(crate) fn read_project_stats(state: &Path, since: Option<Timestamp>) -> ProjectStats {
-    let runs =
-        stats_file::list_run_dirs(state).into_iter().filter_map(|files| read_or_count(&files));
+    let runs = read_runs(state);
     ProjectStats::from_runs(runs.filter(|run| since.is_none_or(|since| run.started >= since)))
+}
+
+/// Returns the figures of all runs in a state directory.
+pub(crate) fn read_runs(state: &Path) -> impl Iterator<Item = RunStats> {
+    stats_file::list_run_dirs(state).into_iter().filter_map(|files| read_or_count(&files))
 }
 
 /// Counts a run that has ended, and keeps the result with it.

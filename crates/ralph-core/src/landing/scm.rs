@@ -152,7 +152,9 @@ pub(crate) fn mentions_branch(output: &str, branch: &str) -> bool {
     let is_name = |word: &str| {
         !branch.is_empty() && word.trim_matches(|it: char| !it.is_alphanumeric()) == branch
     };
-    output.to_lowercase().contains("branch") || output.split_whitespace().any(is_name)
+    // `File "main.py", line 1, in main` is a place in a program.
+    let mut lines = output.lines().filter(|line| !line.trim_start().starts_with("File \""));
+    lines.any(|line| line.to_lowercase().contains("branch") || line.split_whitespace().any(is_name))
 }
 
 #[cfg(test)]
@@ -230,6 +232,7 @@ mod tests {
             ("do not commit to main!", true),
             ("commits to 'main' are not allowed", true),
             ("src/main.rs:1: error", false),
+            ("  File \"a/main.py\", line 4, in main\nOSError: no", false),
             ("3 tests failed", false),
             ("", false),
         ] {

@@ -118,7 +118,13 @@ impl GitVcs {
         let name = hook.name();
         match self.repository.commands.try_run(call) {
             Ok(ran) if ran.code == 0 => CommitHookRun::Passed,
-            Ok(ran) => CommitHookRun::Refused { output: ran.output_text() },
+            Ok(ran) => {
+                let output = ran.output_text();
+                let code = ran.code;
+                let silent = format!("the {name} hook ended with exit code {code} and no output");
+                let output = if output.trim().is_empty() { silent } else { output };
+                CommitHookRun::Refused { output }
+            }
             Err(NotRun::Interrupted) => CommitHookRun::Interrupted,
             Err(NotRun::TimedOut { output }) => CommitHookRun::Refused {
                 output: format!("{output}\n[ralph] the {name} hook took longer than ten minutes"),
@@ -156,11 +162,29 @@ impl GitVcs {
             return Ok(HookResult::Absent);
         }
         let index = self.write_hook_index(tree)?;
-        Ok(match self.run_hook(CommitHook::PreCommit, &[], &index) {
+        self.run_hook_on_index(&index)
+    }
+
+    fn run_hook_on_index(&mut self, index: &Path) -> Result<HookResult, VcsError> {
+        Ok(match self.run_hook(CommitHook::PreCommit, &[], index) {
             CommitHookRun::Passed => HookResult::Passed,
             CommitHookRun::Refused { output } => HookResult::Refused { output },
             CommitHookRun::Interrupted => HookResult::Interrupted,
         })
+    }
+
+    /// Marks files that differ from an index as unchanged in it. The pre-commit framework saves such
+    /// changes in its store before it runs hooks, and the store is read-only in a sandbox.
+    fn hide_changes(&self, index: &Path) -> Result<(), VcsError> {
+        let repository = &self.repository;
+        let list = repository.build_plumbing(&["diff-files", "--name-only", "-z"]);
+        let paths = repository.commands.run_for_output(list.with_index(index))?;
+        if paths.is_empty() {
+            return Ok(());
+        }
+        let words = ["update-index", "--assume-unchanged", "-z", "--stdin"];
+        let mark = repository.build_plumbing(&words).with_index(index).with_stdin(paths);
+        repository.commands.run_for_output(mark).map(drop)
     }
 
     /// Runs the commit hooks on HEAD, and with a message.
@@ -182,7 +206,12 @@ impl GitVcs {
                 }
             }
         }
-        Ok(match self.run_tree_hook(&head.tree)? {
+        if self.find_hook(CommitHook::PreCommit).is_none() {
+            return Ok(HookTrial::Passed);
+        }
+        let index = self.write_hook_index(&head.tree)?;
+        self.hide_changes(&index)?;
+        Ok(match self.run_hook_on_index(&index)? {
             HookResult::Absent | HookResult::Passed => HookTrial::Passed,
             HookResult::Interrupted => HookTrial::Interrupted,
             HookResult::Refused { output } => {

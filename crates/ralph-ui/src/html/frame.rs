@@ -182,6 +182,7 @@ pub fn render_list_page(runs: &[ListedRun], clock: &WallClock) -> String {
             @if rows.is_empty() {
                 p { "There is no run yet." }
             } @else {
+                p { a href="stats/" { "Statistics of all runs" } }
                 (render_table("Runs, newest first", columns, &rows))
             }
         }
@@ -189,6 +190,13 @@ pub fn render_list_page(runs: &[ListedRun], clock: &WallClock) -> String {
     let head = html! { link rel="stylesheet" href="style.css"; };
     let top = html! { p { strong { "ralph" } } };
     PageFrame { title: "Runs", head, top, live: None }.render_around(&body)
+}
+
+/// Returns a page that does not change, below the list of runs.
+pub(super) fn render_plain_page(title: &str, list: &str, body: &Markup) -> String {
+    let head = html! { link rel="stylesheet" href={ (list) "style.css" }; };
+    let top = html! { p { strong { "ralph" } " " a href=(list) { "all runs" } } };
+    PageFrame { title, head, top, live: None }.render_around(body)
 }
 
 impl PageFrame<'_> {

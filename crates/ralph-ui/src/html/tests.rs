@@ -5,8 +5,10 @@ use std::collections::BTreeSet;
 
 use jiff::tz::TimeZone;
 use ralph_core::reporting::report::Report;
+use ralph_core::reporting::stats::{GateRuns, RunStats, STATS_VERSION, StatsFigures, StatsRow};
+use ralph_model::ids::{Role, RunId};
 use ralph_model::outcome::Outcome;
-use ralph_model::units::Timestamp;
+use ralph_model::units::{Millis, Timestamp};
 
 use super::*;
 use crate::report::tests::{HOSTILE, long_report, night_report};
@@ -235,4 +237,35 @@ fn a_list_of_runs_links_to_each() {
     read_tags(&page);
     assert!(page.contains("<a href=\"run/00-20261114-231500-k3f9/\">"), "{page}");
     assert!(render_list_page(&[], &clock()).contains("There is no run yet."));
+}
+
+#[test]
+fn statistics_escape_foreign_text_and_draw_each_run() {
+    let run = |landed: u32, is_complete: bool| ChartedRun {
+        key: "ab-1".to_owned(),
+        stats: RunStats {
+            version: STATS_VERSION,
+            run: RunId("r".to_owned()),
+            started: Timestamp(5),
+            is_complete,
+            rows: vec![StatsRow {
+                agent: HOSTILE.to_owned(),
+                model: HOSTILE.to_owned(),
+                role: Role::Implement,
+                figures: StatsFigures { landed, attempts: 3, ..StatsFigures::default() },
+            }],
+            gates: [(HOSTILE.to_owned(), GateRuns { runs: 4, failed: 1 })].into(),
+            waits: 1,
+            waited: Millis(1_000),
+        },
+    };
+    let page = render_stats_page(&[run(2, true), run(0, false)], &clock());
+    assert!(!read_tags(&page).0.contains("script"), "{page}");
+    assert!(page.contains("2 runs, 1 complete; 2 tasks landed, 3.0 attempts each"), "{page}");
+    assert_eq!(page.matches("<rect class=\"good\"").count(), 1, "{page}");
+    assert_eq!(page.matches("href=\"../run/ab-1/\"").count(), 2, "{page}");
+    let many: Vec<ChartedRun> = (0..500).map(|_| run(1, true)).collect();
+    let page = render_stats_page(&many, &clock());
+    assert_eq!(page.matches("href=\"../run/ab-1/\"").count(), 60, "bounded");
+    assert!(render_stats_page(&[], &clock()).contains("There is no run yet."));
 }

@@ -17,6 +17,7 @@ const LONGEST_KEY: usize = 120;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ServeRoute {
     List,
+    Stats,
     Style,
     Script,
     Open { ticket: String },
@@ -57,6 +58,7 @@ pub(super) fn admit_request(
     }
     match (request.method, rest.as_slice()) {
         (ServeMethod::Get, [""]) => Ok(ServeRoute::List),
+        (ServeMethod::Get, ["stats", ""]) => Ok(ServeRoute::Stats),
         (ServeMethod::Get, ["style.css"]) => Ok(ServeRoute::Style),
         (ServeMethod::Get, ["live.js"]) => Ok(ServeRoute::Script),
         (ServeMethod::Get, ["run", run, ""]) => Ok(ServeRoute::Run { key: parse_key(run)? }),
@@ -164,6 +166,7 @@ mod tests {
             decide(&request(ServeMethod::Get, path, &[("host", "127.0.0.1:7777")], ""))
         };
         assert_eq!(get("/TOKEN/"), Ok(ServeRoute::List));
+        assert_eq!(get("/TOKEN/stats/"), Ok(ServeRoute::Stats));
         assert_eq!(get("/TOKEN/run/ab-1/"), Ok(ServeRoute::Run { key: "ab-1".into() }));
         assert_eq!(
             get("/TOKEN/run/ab-1/events?since=3-4"),

@@ -27,7 +27,7 @@ use crate::settings::types::quantity::DurationSetting;
 pub(crate) fn main(common: &CommonArgs, args: &CleanArgs) -> Result<ExitStatus, CliError> {
     let span = DurationSetting::parse(&args.older_than)
         .map_err(|error| CliError::for_input(format!("--older-than: {error}")))?;
-    let project = Project::open(common)?;
+    let project = Project::open_nearest(common)?;
     let loaded = project.load_settings(None, Vec::new())?;
     // The lock keeps a run from using what is removed.
     let _context =

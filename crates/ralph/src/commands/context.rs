@@ -33,7 +33,7 @@ use crate::{screen, session, task_file};
 
 /// Prints the next prompt.
 pub(crate) fn main(common: &CommonArgs, args: &ContextArgs) -> Result<ExitStatus, CliError> {
-    let project = Project::open_for_work(common)?;
+    let project = Project::open_nearest(common)?;
     let loaded = project.load_settings(None, Vec::new())?;
     let repository = project.find_repository(&Watch::new_detached())?;
     let layout = project.find_layout_in(&loaded, repository.as_ref())?;

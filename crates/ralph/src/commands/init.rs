@@ -21,7 +21,7 @@ use ralph_core::project::detection::ProjectCheck;
 use ralph_io::process::Watch;
 use ralph_model::outcome::ExitStatus;
 use ralph_ui::sanitize::sanitize_text;
-use serde_json::json;
+use serde_json::{Value, json};
 use steps::{FilePreview, InitSteps, StepResults};
 
 use crate::cli::{CommonArgs, InitArgs, WorkflowChoice};
@@ -50,27 +50,26 @@ pub(crate) fn main(common: &CommonArgs, args: &InitArgs) -> Result<ExitStatus, C
     }
     let project = Project::open_for_work(common)?;
     let loaded = project.load_settings(None, Vec::new())?;
-    let setup = InitSetup {
+    let mut setup = InitSetup {
         project: &project,
         loaded: &loaded,
         args,
         agents: detect::find_agents(&project, &Watch::new_detached()),
         found: detect::find_gates(&project.directory),
         has_settings: has_settings(&project),
+        sandbox_settings: Vec::new(),
         answered: None,
     };
+    let workflow = args.workflow.unwrap_or_else(|| guess_workflow(&project, &loaded));
+    gate_trial::try_gates(common, &mut setup, workflow);
     let outline = match &args.from {
         Some(from) => from::plan_migration(&setup, from)?,
-        None => plan_workflow(
-            &setup,
-            args.workflow.unwrap_or_else(|| guess_workflow(&project, &loaded)),
-        )?,
+        None => plan_workflow(&setup, workflow)?,
     };
     let text = apply_plan(&setup, &outline)?;
     if !common.quiet {
         screen::print_data(&sanitize_text(&text));
     }
-    gate_trial::try_gates(common, &setup, outline.workflow, || Watch::install(|_| {}).ok());
     Ok(ExitStatus::Complete)
 }
 
@@ -85,6 +84,8 @@ struct InitSetup<'a> {
     found: Vec<ProjectCheck>,
     /// Whether the project had settings before.
     has_settings: bool,
+    /// Settings of the sandbox without which gates cannot run.
+    sandbox_settings: Vec<Value>,
     /// Settings from the user's answers; they replace existing ones.
     answered: Option<SettingsDraft>,
 }
@@ -151,7 +152,13 @@ fn format_report(setup: &InitSetup<'_>, outline: &InitPlan, done: &StepResults) 
         text.push_str(&format!("\nYour own settings hold here too: {}\n", user.display()));
     }
     text.push_str(&format!("\n{}\n\nNext:\n", outline.checks));
-    for (number, step) in (1..).zip(&outline.next) {
+    let needs_trust = match &setup.answered {
+        Some(answered) => answered.has_sandbox(),
+        None => !setup.sandbox_settings.is_empty(),
+    };
+    let trust =
+        needs_trust.then(|| "ralph trust    accepts the settings of the sandbox".to_owned());
+    for (number, step) in (1..).zip(trust.iter().chain(&outline.next)) {
         text.push_str(&format!("  {number}. {step}\n"));
     }
     text
@@ -190,6 +197,10 @@ impl InitSetup<'_> {
     fn write_settings(&self, draft: &SettingsDraft, steps: &mut InitSteps) {
         if self.keeps_settings() {
             return steps.add_kept(SETTINGS);
+        }
+        let mut draft = draft.clone();
+        for settings in &self.sandbox_settings {
+            draft.add_sandbox(&settings["sandbox"]);
         }
         steps.add_file(SETTINGS, draft.to_text(), Existing::BackUp, FilePreview::Whole);
         steps.add_file(SCHEMA, format_schema(), Existing::Replace, FilePreview::Name);

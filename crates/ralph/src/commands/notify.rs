@@ -22,7 +22,7 @@ use crate::subscribers::{ChannelContext, SubscriberSettings};
 
 /// Runs the command.
 pub(crate) fn main(common: &CommonArgs, args: &NotifyArgs) -> Result<ExitStatus, CliError> {
-    let project = Project::open(common)?;
+    let project = Project::open_nearest(common)?;
     let loaded = project.load_trusted_settings(args.config.as_deref(), Vec::new())?;
     let cannot = |what: &str, error: std::io::Error| {
         CliError::new(ExitStatus::Incomplete, format!("cannot {what}: {error}"))

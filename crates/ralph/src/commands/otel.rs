@@ -16,7 +16,7 @@ use crate::subscribers::{self, ReplayError};
 /// Runs the command.
 pub(crate) fn export_run(common: &CommonArgs, args: &OtelArgs) -> Result<ExitStatus, CliError> {
     let OtelCommand::Export(args) = &args.command;
-    let project = Project::open(common)?;
+    let project = Project::open_nearest(common)?;
     let loaded = project.load_trusted_settings(args.config.as_deref(), Vec::new())?;
     let layout = project.find_layout(&loaded)?;
     let run = log::choose_run(layout.state(), args.run.as_deref())?;

@@ -21,7 +21,7 @@ use crate::{recipe, screen, session};
 
 /// Runs the command.
 pub(crate) fn main(common: &CommonArgs, args: &ResumeArgs) -> Result<ExitStatus, CliError> {
-    let project = Project::open_for_work(common)?;
+    let project = Project::open_nearest(common)?;
     // Only the state directory and the look of the view come from the settings: the policies of
     // the run are in its journal.
     if args.list {

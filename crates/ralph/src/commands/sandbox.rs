@@ -166,7 +166,7 @@ impl ProjectSandbox {
         agents: Option<Vec<AgentChoice>>,
         watch: Watch,
     ) -> Result<Self, CliError> {
-        let project = Project::open(common)?;
+        let project = Project::open_nearest(common)?;
         let loaded = project.load_trusted_settings(None, Vec::new())?;
         let repository = project.find_repository(&watch)?;
         let layout = project.find_layout_in(&loaded, repository.as_ref())?;

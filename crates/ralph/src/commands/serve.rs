@@ -23,7 +23,9 @@ use ralph_model::outcome::{ExitStatus, Outcome};
 use ralph_model::task::TaskStatus;
 use ralph_model::units::Millis;
 use ralph_ui::html::{Controls, LiveFacts, RunActivity};
-use ralph_ui::serve::{FollowedRun, ListedRun, ListedRunState, PageContent, ServedRuns, Server};
+use ralph_ui::serve::{
+    ChartedRun, FollowedRun, ListedRun, ListedRunState, PageContent, ServedRuns, Server,
+};
 use ralph_ui::stream_tail::StreamTail;
 use ralph_ui::style::{StreamEnvironment, Style, StylePreferences};
 use ralph_ui::time::WallClock;
@@ -35,7 +37,7 @@ use crate::cli::{CommonArgs, ServeArgs};
 use crate::cli_error::CliError;
 use crate::project::Project;
 use crate::recording::RecordedCall;
-use crate::screen;
+use crate::{run_stats, screen};
 
 /// Most runs in the list; `ralph report` finds all runs.
 const MAX_LISTED_RUNS: usize = 200;
@@ -247,6 +249,19 @@ impl ServedRuns for ProjectRuns {
         listed.sort_by_key(|run| std::cmp::Reverse(run.started));
         listed.truncate(MAX_LISTED_RUNS);
         listed
+    }
+
+    fn read_stats(&self) -> Vec<ChartedRun> {
+        let mut runs: Vec<ChartedRun> = Vec::new();
+        for known in self.list_projects() {
+            let state = hash_state_path(&known.state);
+            runs.extend(
+                run_stats::read_runs(&known.state)
+                    .map(|stats| ChartedRun { key: format!("{state}-{}", stats.run), stats }),
+            );
+        }
+        runs.sort_by_key(|run| run.stats.started);
+        runs
     }
 
     fn open_run(&self, key: &str) -> Option<Box<dyn FollowedRun>> {

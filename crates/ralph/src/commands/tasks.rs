@@ -30,7 +30,7 @@ use crate::{crash_recovery, task_file};
 
 /// Runs the command.
 pub(crate) fn main(common: &CommonArgs, args: &TasksArgs) -> Result<ExitStatus, CliError> {
-    let project = Project::open_for_work(common)?;
+    let project = Project::open_nearest(common)?;
     let loaded = project.load_settings(None, Vec::new())?;
     let settings = &loaded.settings;
     let plan = args.plan.as_deref();

@@ -363,6 +363,38 @@ fn a_run_that_is_over_is_shown_as_it_is() {
     assert_eq!(server.wait_for_end().code, None, "the signal ends it at once");
 }
 
+#[test]
+fn statistics_are_read_on_a_desktop_and_a_phone() {
+    let Some(browser) = browser() else { return };
+    let sealed = night();
+    let (_server, url) = serve(&sealed, &[]);
+    browser.set_color_scheme("light");
+    browser.open_url(&url);
+    browser.click_element("main p a");
+    browser.wait_for("document.querySelector('h1').innerText == 'Statistics'");
+    let text = browser.evaluate_text("document.querySelector('main').innerText");
+    for part in ["1 run, 0 complete; 4 tasks landed", "sim", "implement", "review", "sh tests.sh"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert_eq!(
+        browser.run_script("return document.querySelectorAll('.columns a rect').length"),
+        json!(2),
+        "an incomplete run is split in two"
+    );
+    let height = "document.querySelector('.columns a svg').getBoundingClientRect().height";
+    assert!(browser.run_script(&format!("return {height}")).as_f64() > Some(60.0));
+    browser.run_script("document.querySelector('.columns a').focus()");
+    let tip = browser.evaluate_text("document.querySelector('.tip').innerText");
+    assert!(tip.contains("; 4 landed; "), "{tip}");
+    check_accessible(&browser);
+    check_narrow(&browser);
+    browser.set_color_scheme("dark");
+    check_accessible(&browser);
+    browser.click_element(".columns a");
+    browser.wait_for("document.body.dataset.link == 'static'");
+    assert_eq!(browser.read_console(), Vec::<String>::new());
+}
+
 /// Takes the screenshots for the documentation; they are discarded unless requested.
 #[test]
 fn pictures() {

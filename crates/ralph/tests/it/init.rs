@@ -20,6 +20,7 @@ fn init(sealed: &Sealed, words: &[&str]) -> Finished {
 fn a_fresh_project_gets_everything() {
     let sealed = repository();
     sealed.write_file("Cargo.toml", "[package]\nname = \"x\"\n");
+    sealed.write_program("cargo", "#!/bin/sh\n");
     let end = init(&sealed, &["--name", "Search in notes"]).expect_code(0);
     expect![[r#"
         found   cargo test (Cargo.toml)
@@ -472,7 +473,6 @@ fn subdirectory_of_a_project_is_not_a_project() {
         &["build"],
         &["plan"],
         &["prompt", "x.md"],
-        &["tasks"],
         &["init", "--yes"],
         &["init", "--workflow", "tasks"],
     ] {
@@ -483,12 +483,51 @@ fn subdirectory_of_a_project_is_not_a_project() {
         assert!(message.contains(&hint), "{words:?}: {message}");
         assert!(!sealed.project_dir().join("sub/deep/.ralph").exists(), "{words:?}");
     }
-    ralph("sub/deep", &["status"]).expect_code(0);
     ralph("sub", &["-C", "..", "run", "-p", "x", "-m", "1"]).expect_code(1);
+    // Commands that start no new work find the project.
+    let run = sealed.runs()[0].file_name().expect("a name").to_string_lossy().into_owned();
+    for words in [
+        &["status"][..],
+        &["log"],
+        &["report"],
+        &["stats"],
+        &["context"],
+        &["doctor"],
+        &["sandbox", "show"],
+        &["clean", "--dry-run"],
+        &["resume", "--dry-run"],
+    ] {
+        let (here, above) = (ralph("sub/deep", words), ralph(".", words));
+        assert_eq!(here.code, above.code, "{words:?}: {}", here.stderr);
+        let names_run = ["status", "log", "report"].contains(&words[0]);
+        assert!(!names_run || here.stdout.contains(&run), "{words:?}: {}", here.stdout);
+        assert!(!sealed.project_dir().join("sub/deep/.ralph").exists(), "{words:?}");
+    }
     // A directory with its own settings is a project, and so is one that is named.
     sealed.write_file("sub/.ralph/settings.json", "{}");
     ralph("sub", &["init", "--workflow", "tasks"]).expect_code(0);
-    ralph("sub/deep", &["tasks"]).expect_code(2).expect_stderr("-C ..");
+    ralph("sub/deep", &["tasks"]).expect_code(0);
     ralph("sub/deep", &["-C", ".", "init", "--workflow", "tasks"]).expect_code(0);
     ralph("sub/deep", &["tasks"]).expect_code(0);
+}
+
+#[test]
+fn checks_whose_program_is_missing_are_not_written() {
+    let sealed = repository();
+    sealed.write_file("mix.exs", "");
+    sealed.write_file(".golangci.yml", "");
+    sealed.write_file("go.mod", "module x\n");
+    sealed.write_program("go", "#!/bin/sh\n");
+    let init = || sealed.run_ralph(&["init", "--yes"]).expect_code(0).stdout;
+    let text = init();
+    for program in ["mix", "golangci-lint"] {
+        let line = format!(": `{program}` is not installed\n");
+        assert!(text.contains("SKIPPED ") && text.contains(&line), "{text}");
+        assert!(!sealed.read_file(".ralph/settings.json").contains(program), "{text}");
+        assert!(!text.contains(&format!("found   {program}")), "{text}");
+    }
+    assert!(text.contains("these must succeed: go test ./..., go vet ./...\n"), "{text}");
+    fs::remove_file(sealed.project_dir().join(".ralph/settings.json")).expect("removed");
+    sealed.write_program("mix", "#!/bin/sh\n");
+    assert!(init().contains("found   mix test (mix.exs)\n"));
 }

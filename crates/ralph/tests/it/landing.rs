@@ -132,6 +132,26 @@ fn a_hook_that_refuses_is_feedback() {
 }
 
 #[test]
+fn a_hook_that_refuses_without_a_word_is_reported_with_its_exit_code() {
+    let sealed = repository();
+    let calls = json!([
+        { "when": { "role": "message" }, "do": [{ "text": "Add the work" }] },
+        { "when": { "promptContains": "pre-commit hook ended with exit code 7 and no output" },
+          "do": [{ "write": { "path": "work.txt", "text": "good" } }, { "claim": "DONE" }] },
+        { "do": [{ "write": { "path": "work.txt", "text": "bad" } }, { "claim": "DONE" }] }
+    ]);
+    sealed.write_script(&calls, &scm());
+    committed(&sealed);
+    let hook = sealed.project_dir().join(".git/hooks/pre-commit");
+    fs::create_dir_all(hook.parent().expect("a parent")).expect("a directory");
+    fs::write(&hook, "#!/bin/sh\n! grep -q bad work.txt || exit 7\n").expect("written");
+    fs::set_permissions(&hook, std::os::unix::fs::PermissionsExt::from_mode(0o755))
+        .expect("a mode");
+    run(&sealed, &[]).expect_code(0);
+    assert_eq!(sealed.run_git(&["show", "HEAD:work.txt"]), "good");
+}
+
+#[test]
 fn nothing_to_commit_is_not_an_error() {
     let sealed = repository();
     sealed.write_script(

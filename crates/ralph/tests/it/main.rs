@@ -41,6 +41,7 @@ mod plan;
 mod plugin;
 mod presets;
 mod previews;
+mod projects;
 mod prompt_snapshots;
 mod report;
 mod repository;

@@ -124,7 +124,14 @@ fn the_header_names_the_sandbox_and_what_does_not_work_here() {
     sealed.write_script(&crate::done(), &json!({}));
     let end = crate::run(&sealed, &[]).expect_code(0);
     let used = read_status(&sealed)["sandbox"].as_str().expect("a backend").to_owned();
-    let line = end.stderr.lines().find_map(|it| it.strip_prefix("  sandbox ")).expect("a line");
+    let read_line = |text: &str| {
+        let line = text.lines().find_map(|it| it.strip_prefix("  sandbox "));
+        line.expect("a line").to_owned()
+    };
+    let line = read_line(&end.stderr);
+    assert!(line.starts_with(&used) && !line.contains("sbx"), "not installed, not named: {line}");
+    sealed.write_program("sbx", "#!/bin/sh\nexit 1\n");
+    let line = read_line(&crate::run(&sealed, &[]).expect_code(0).stderr);
     assert!(line.starts_with(&used) && line.contains("(not usable here: sbx: "), "{line}");
 }
 

@@ -111,3 +111,25 @@ fn gate_strategy_is_applied() {
         assert_eq!(run(&sealed, &[]).code, Some(code), "{strategy}");
     }
 }
+
+#[test]
+fn doctor_reports_a_rust_toolchain_that_is_not_installed() {
+    let sealed = repository();
+    let toolchains = sealed.root().join("home/.rustup/toolchains");
+    std::fs::create_dir_all(toolchains.join("1.80.0-x86_64-unknown-linux-gnu")).expect("made");
+    for (file, text, missing) in [
+        ("rust-toolchain.toml", "[toolchain]\nchannel = \"1.80.0\"\n", None),
+        ("rust-toolchain.toml", "[toolchain]\nchannel = \"1.80\"\n", Some("1.80")),
+        ("rust-toolchain", "nightly-2026-01-01\n", Some("nightly-2026-01-01")),
+        ("rust-toolchain", "\u{1b}[31m; rm\n", None),
+    ] {
+        sealed.write_file(file, text);
+        let shown = sealed.run_ralph(&["doctor"]).stdout;
+        let line = missing.map(|it| format!("the Rust toolchain {it} of {file} is not installed"));
+        assert_eq!(shown.contains("the Rust toolchain"), line.is_some(), "{text}: {shown}");
+        assert!(line.is_none_or(|line| shown.contains(&line)), "{text}: {shown}");
+        let hint = missing.map(|it| format!("rustup toolchain install {it}"));
+        assert!(hint.is_none_or(|hint| shown.contains(&hint)), "{text}: {shown}");
+        std::fs::remove_file(sealed.project_dir().join(file)).expect("removed");
+    }
+}

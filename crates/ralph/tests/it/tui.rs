@@ -436,3 +436,28 @@ fn dumb_terminal_gets_lines_with_a_note() {
     let seen = tmux.do_it(&["capture-pane", "-p", "-S", "-100"]);
     assert!(seen.contains("no full screen: this terminal cannot move its cursor"), "{seen}");
 }
+
+#[test]
+fn last_line_in_tmux_follows_the_agent_and_is_erased() {
+    let sealed = project();
+    let Some(tmux) = Tmux::start(&sealed) else { return };
+    tmux.ralph("build");
+    tmux.shows("I begin with the parser. 日本");
+    let is_live = |screen: &str| {
+        let last = screen.trim_end().lines().last().unwrap_or_default();
+        last.contains(" 0:0") && last.contains("I begin with the parser")
+    };
+    wait_until("the live line", || is_live(&tmux.screen()));
+    // A narrower terminal gets a shorter line, which does not wrap.
+    tmux.resize(40, 24);
+    wait_until("the narrow live line", || {
+        let screen = tmux.screen();
+        screen.trim_end().lines().last().is_some_and(|it| it.contains("0:0"))
+    });
+    tmux.resize(90, 24);
+    let_continue(&sealed);
+    tmux.ended("0");
+    let screen = tmux.screen();
+    assert!(screen.contains("tasks: 2 of 2 done"), "{screen}");
+    assert!(!screen.lines().any(is_live), "it is erased: {screen}");
+}

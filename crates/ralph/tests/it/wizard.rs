@@ -392,3 +392,49 @@ fn gates_that_ask_an_agent_are_offered() {
         assert!(settings.contains(&gate), "{settings}");
     }
 }
+
+#[test]
+fn gates_that_cannot_run_are_asked_about() {
+    let sealed = repository();
+    let mut answers = ALL.to_vec();
+    answers.splice(
+        5..6,
+        [
+            (GUARDRAIL, "no-such-linter run"),
+            ("`no-such-linter` is not installed\n  Add it all the same? (y/N): ", ""),
+            (GUARDRAIL, "make lint"),
+        ],
+    );
+    let end = answer(&sealed, 200, &answers);
+    assert_eq!(end.code, Some(0), "{}", end.seen);
+    let settings = sealed.read_file(".ralph/settings.json");
+    assert!(settings.contains("make lint") && !settings.contains("no-such-linter"), "{settings}");
+
+    let sealed = repository().with_sandbox();
+    let store = sealed.root().join("home/.mystore");
+    fs::create_dir_all(&store).expect("a directory");
+    fs::write(store.join("lib.txt"), "a library").expect("written");
+    sealed.write_file("Makefile", "test:\n\tcat ~/.mystore/lib.txt\n");
+    let question = "Add it with {\"sandbox\":{\"home\":[\".mystore\"]}}? That needs `ralph trust` once (y/N): ";
+    let end = answer(
+        &sealed,
+        200,
+        &[
+            (WORKFLOW, ""),
+            (AGENT, "claude"),
+            (FLAGS, ""),
+            (ITERATIONS, ""),
+            (RESPONSE, ""),
+            (GUARDRAIL, ""),
+            (question, "y"),
+            (REVIEWS, ""),
+            (SCM, ""),
+        ],
+    );
+    assert_eq!(end.code, Some(0), "{}", end.seen);
+    assert!(end.seen.contains("1. ralph trust "), "{}", end.seen);
+    let settings: serde_json::Value =
+        serde_json::from_str(&sealed.read_file(".ralph/settings.json")).expect("JSON");
+    assert_eq!(settings["sandbox"]["home"], serde_json::json!([".mystore"]), "{settings:#}");
+    assert_eq!(settings["guardrails"][0]["command"], "make test", "{settings:#}");
+}

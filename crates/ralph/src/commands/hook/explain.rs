@@ -31,7 +31,7 @@ pub(crate) fn explain_command(
         return Err(CliError::for_input("there is nothing to explain")
             .with_hint("ralph hook explain 'rm -rf build'"));
     };
-    let project = Project::open(common)?;
+    let project = Project::open_nearest(common)?;
     let loaded = project.load_trusted_settings(None, Vec::new())?;
     let layout = project.find_layout(&loaded)?;
     let settings = &loaded.settings;

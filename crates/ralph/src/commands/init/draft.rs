@@ -11,6 +11,8 @@ use crate::cli::{ReviewGateChoice, WorkflowChoice};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct SettingsDraft {
     entries: Vec<(String, String)>,
+    /// Settings of the sandbox; null without any.
+    sandbox: Value,
     /// The commands that will check the work.
     pub(super) checked_by: Vec<String>,
     /// Whether they name an agent.
@@ -22,7 +24,7 @@ impl SettingsDraft {
         let schema = ("$schema".to_owned(), json!("./schema.json").to_string());
         let workflow = ("workflow".to_owned(), json!(workflow.name()).to_string());
         let entries = vec![schema, workflow];
-        Self { entries, checked_by: Vec::new(), has_agent: false }
+        Self { entries, sandbox: Value::Null, checked_by: Vec::new(), has_agent: false }
     }
 
     /// Adds a value.
@@ -56,11 +58,43 @@ impl SettingsDraft {
         }
     }
 
+    /// Adds settings of the sandbox to those that are there.
+    pub(super) fn add_sandbox(&mut self, settings: &Value) {
+        merge_settings(&mut self.sandbox, settings);
+    }
+
+    pub(super) fn has_sandbox(&self) -> bool {
+        !self.sandbox.is_null()
+    }
+
     /// Returns the text of the file.
     pub(super) fn to_text(&self) -> String {
+        let mut draft = self.clone();
+        if self.has_sandbox() {
+            draft.add_value("sandbox", &self.sandbox);
+        }
         let entries: Vec<String> =
-            self.entries.iter().map(|(key, value)| format!("  {}: {value}", json!(key))).collect();
+            draft.entries.iter().map(|(key, value)| format!("  {}: {value}", json!(key))).collect();
         format!("{{\n{}\n}}\n", entries.join(",\n"))
+    }
+}
+
+/// Merges settings: objects by key, lists by adding what is new.
+fn merge_settings(into: &mut Value, from: &Value) {
+    match (into, from) {
+        (Value::Object(into), Value::Object(from)) => {
+            for (key, value) in from {
+                merge_settings(into.entry(key).or_insert(Value::Null), value);
+            }
+        }
+        (Value::Array(into), Value::Array(from)) => {
+            for value in from {
+                if !into.contains(value) {
+                    into.push(value.clone());
+                }
+            }
+        }
+        (into, from) => *into = from.clone(),
     }
 }
 
@@ -109,5 +143,21 @@ mod tests {
 "#
         );
         assert_eq!(draft.checked_by, ["make \"test\"", "make lint"]);
+    }
+
+    #[test]
+    fn settings_of_the_sandbox_are_merged() {
+        let mut draft = SettingsDraft::new(WorkflowChoice::Prompt);
+        assert!(!draft.has_sandbox());
+        for settings in [
+            json!({ "home": [".a"], "network": { "packages": true } }),
+            json!({ "home": [".b", ".a"] }),
+            json!({ "network": { "allow": ["localhost:5432"] } }),
+        ] {
+            draft.add_sandbox(&settings);
+        }
+        let text: Value = serde_json::from_str(&draft.to_text()).expect("JSON");
+        let network = json!({ "packages": true, "allow": ["localhost:5432"] });
+        assert_eq!(text["sandbox"], json!({ "home": [".a", ".b"], "network": network }));
     }
 }

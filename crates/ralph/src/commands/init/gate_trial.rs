@@ -1,7 +1,7 @@
-//! Runs the gates of a fresh project once, in the sandbox, as runs will do.
+//! Tries gates once before they are written, in the sandbox, as runs will do.
 //!
-//! It never fails `init`, which has written everything before. Not here: how it is recognized that
-//! the sandbox made a gate fail.
+//! Not here: what is done about a gate that cannot run, and how it is recognized that the sandbox
+//! made it fail.
 
 use ralph_core::ports::{GateOrder, Gates as _};
 use ralph_io::gates::CommandGates;
@@ -10,12 +10,14 @@ use ralph_model::gate::{EmptyRun, Gate, GateKind, GateResult, GateStatus};
 use ralph_model::ids::{IterationNumber, RunId};
 use ralph_model::units::Millis;
 use ralph_ui::sanitize::{sanitize_line, sanitize_text};
+use serde_json::Value;
 
 use super::InitSetup;
 use crate::cli::{CommonArgs, WorkflowChoice};
-use crate::cli_error::CliError;
 use crate::commands::sandbox::ProjectSandbox;
 use crate::isolation::find_wanted_sandbox_kind;
+use crate::project::{Project, find_plain_program};
+use crate::settings::LoadedSettings;
 use crate::{recipe, screen, task_file};
 
 /// Time limit of a gate.
@@ -24,106 +26,150 @@ const GATE_TIME_LIMIT: Millis = Millis::from_secs(60);
 /// How much of an output is kept besides its log.
 const OUTPUT_CHARS: usize = 1_000;
 
-/// Runs the gates that were written, and prints the results.
-pub(super) fn try_gates(
-    common: &CommonArgs,
-    setup: &InitSetup<'_>,
-    workflow: WorkflowChoice,
-    watch: impl FnOnce() -> Option<Watch>,
-) {
-    let args = setup.args;
-    if args.dry_run || args.no_try || common.quiet || setup.keeps_settings() {
-        return;
-    }
-    // The project is set up, so a failure here is no error.
-    if let Ok(gates) = read_written_gates(setup, workflow)
-        && !gates.is_empty()
-        && let Some(watch) = watch()
-        && let Ok(ground) = ProjectSandbox::for_gates(common, watch)
-    {
-        run_gates_in(&ground, &gates);
-    }
+/// Why a gate cannot run as it is. A gate whose checks fail can.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct GateProblem {
+    pub(super) reason: String,
+    /// Remedies other than a setting.
+    advice: Option<String>,
+    /// The settings with which the sandbox lets it run; a project needs the user's trust for them.
+    pub(super) setting: Option<Value>,
 }
 
-/// Returns the commands of the settings and of the task list; none without a sandbox.
-fn read_written_gates(
-    setup: &InitSetup<'_>,
-    workflow: WorkflowChoice,
-) -> Result<Vec<String>, CliError> {
-    let loaded = setup.project.load_settings(None, Vec::new())?;
-    if find_wanted_sandbox_kind(&recipe::build_sandbox_policy(&loaded))
-        == ralph_agents::OuterSandbox::Absent
-    {
-        return Ok(Vec::new());
-    }
-    let settings = &loaded.settings;
-    let guardrails = settings.guardrails.iter().map(|it| it.command.clone());
-    let hard = settings.gates.iter().filter(|gate| gate.is_hard());
-    let mut commands: Vec<String> =
-        guardrails.chain(hard.filter_map(|gate| gate.command.clone())).collect();
-    match workflow {
-        WorkflowChoice::Tasks => {
-            let list = task_file::read_task_file(setup.project, settings, None)?;
-            commands.extend(list.list().verify_commands.clone());
-        }
-        WorkflowChoice::Prompt | WorkflowChoice::Specs => {}
-    }
-    let mut unique: Vec<String> = Vec::new();
-    for command in commands {
-        if !unique.contains(&command) {
-            unique.push(command);
-        }
-    }
-    Ok(unique)
+/// Tries gates.
+pub(super) struct GateTrial<'a> {
+    project: &'a Project,
+    sandbox: Option<ProjectSandbox>,
 }
 
-fn run_gates_in(ground: &ProjectSandbox, commands: &[String]) {
-    let Some((launcher, env)) = ground.gate_launcher() else { return };
-    screen::print_data("\nThe gates, tried once in the sandbox (--no-try skips this):\n");
-    let gates: Vec<Gate> = commands.iter().map(|command| build_trial_gate(command)).collect();
-    let mut port = CommandGates::new(ground.layout().clone(), env, ground.watch().clone(), &gates)
-        .with_launcher(launcher);
-    let run = RunId("init".to_owned());
-    for (gate, command) in gates.iter().zip(commands) {
+impl<'a> GateTrial<'a> {
+    /// Opens the sandbox. Without one, only missing programs are found.
+    pub(super) fn new(
+        common: &CommonArgs,
+        project: &'a Project,
+        loaded: &LoadedSettings,
+        watch: Option<Watch>,
+    ) -> Self {
+        let wanted = find_wanted_sandbox_kind(&recipe::build_sandbox_policy(loaded));
+        let watch = watch.filter(|_| wanted != ralph_agents::OuterSandbox::Absent);
+        let sandbox = watch.and_then(|watch| ProjectSandbox::for_gates(common, watch).ok());
+        Self { project, sandbox }
+    }
+
+    /// Tries a gate and prints the result. Returns why it cannot run.
+    pub(super) fn try_gate(&self, command: &str) -> Option<GateProblem> {
+        let missing = find_plain_program(command)
+            .filter(|program| self.project.find_program(program).is_err());
+        if let Some(program) = missing {
+            let reason = format!("`{program}` is not installed");
+            return Some(GateProblem { reason, advice: None, setting: None });
+        }
+        let result = self.run_gate(command)?;
+        let shown = sanitize_line(command, 200, "...");
+        match (result.status, result.sandbox.clone()) {
+            (GateStatus::Passed | GateStatus::Cached, _) => {
+                screen::print_data(&format!("passed  {shown}\n"));
+                None
+            }
+            (GateStatus::Failed, Some(sign)) => Some(GateProblem {
+                reason: sign.reason,
+                advice: sign.advice,
+                setting: sign.setting.and_then(|it| serde_json::from_str(&it).ok()),
+            }),
+            (GateStatus::Failed, None) => {
+                let code = result.exit_code();
+                let log = result.log.as_ref().map(|log| format!(", see {log}")).unwrap_or_default();
+                screen::print_data(&format!("failed  {shown} (exit code {code}{log})\n"));
+                None
+            }
+        }
+    }
+
+    fn run_gate(&self, command: &str) -> Option<GateResult> {
+        let ground = self.sandbox.as_ref()?;
+        let (launcher, env) = ground.gate_launcher()?;
         if ground.watch().stage() != StopStage::Running {
-            return;
+            return None;
         }
+        let gate = Gate {
+            soft_limit: GATE_TIME_LIMIT,
+            hard_limit: GATE_TIME_LIMIT,
+            empty: EmptyRun::Allowed,
+            ..Gate::for_command(GateKind::Custom, command)
+        };
+        let (layout, watch) = (ground.layout().clone(), ground.watch().clone());
+        let mut port = CommandGates::new(layout, env, watch, std::slice::from_ref(&gate))
+            .with_launcher(launcher);
         let order = GateOrder {
-            run: &run,
+            run: &RunId("init".to_owned()),
             iteration: IterationNumber(0),
-            gate,
+            gate: &gate,
             command,
             severity: gate.severity,
             output_chars: OUTPUT_CHARS,
         };
-        let result = port.run_gate(&order, &mut |_| {});
-        screen::print_data(&sanitize_text(&format_result(&result)));
+        Some(port.run_gate(&order, &mut |_| {}))
     }
 }
 
-fn build_trial_gate(command: &str) -> Gate {
-    let gate = Gate::for_command(GateKind::Custom, command);
-    Gate {
-        soft_limit: GATE_TIME_LIMIT,
-        hard_limit: GATE_TIME_LIMIT,
-        empty: EmptyRun::Allowed,
-        ..gate
+/// Tries the gates that would be written. Removes those that cannot run from the setup, and adds
+/// the settings of the sandbox with which others can.
+pub(super) fn try_gates(common: &CommonArgs, setup: &mut InitSetup<'_>, workflow: WorkflowChoice) {
+    let args = setup.args;
+    if args.dry_run || args.no_try || common.quiet || setup.keeps_settings() {
+        return;
+    }
+    let listed = list_task_commands(setup, workflow);
+    let is_listed = !listed.is_empty();
+    let found = setup.found.iter().map(|it| it.command.clone()).collect();
+    let commands: Vec<String> = if is_listed { listed } else { found };
+    if commands.is_empty() {
+        return;
+    }
+    let trial = GateTrial::new(common, setup.project, setup.loaded, Watch::install(|_| {}).ok());
+    if trial.sandbox.is_some() {
+        screen::print_data("The gates, tried once in the sandbox (--no-try skips this):\n");
+    }
+    for command in commands {
+        let Some(problem) = trial.try_gate(&command) else { continue };
+        let is_written = is_listed || problem.setting.is_some();
+        screen::print_data(&sanitize_text(&problem.format_lines(&command, is_written)));
+        match problem.setting {
+            Some(setting) => setup.sandbox_settings.push(setting),
+            None if is_listed => {}
+            None => setup.found.retain(|it| it.command != command),
+        }
+    }
+    if trial.sandbox.is_some() {
+        screen::print_data("\n");
     }
 }
 
-/// Returns a line with the result of a gate, and remedies if there are any.
-fn format_result(result: &GateResult) -> String {
-    let command = sanitize_line(&result.command, 200, "...");
-    match (result.status, &result.sandbox) {
-        (GateStatus::Passed | GateStatus::Cached, _) => format!("passed  {command}\n"),
-        (GateStatus::Failed, Some(sign)) => {
-            let cures: Vec<String> =
-                sign.list_remedies().map(|it| format!("        {it}\n")).collect();
-            format!("FAILED  {command}: {}\n{}", sign.reason, cures.concat())
+/// Returns the commands of an existing task list, which stays as it is.
+fn list_task_commands(setup: &InitSetup<'_>, workflow: WorkflowChoice) -> Vec<String> {
+    match workflow {
+        WorkflowChoice::Tasks => {
+            let list = task_file::read_task_file(setup.project, &setup.loaded.settings, None);
+            list.map(|it| it.list().verify_commands.clone()).unwrap_or_default()
         }
-        (GateStatus::Failed, None) => {
-            let log = result.log.as_ref().map(|log| format!(", see {log}")).unwrap_or_default();
-            format!("failed  {command} (exit code {}{log})\n", result.exit_code())
+        WorkflowChoice::Prompt | WorkflowChoice::Specs => Vec::new(),
+    }
+}
+
+impl GateProblem {
+    /// Describes the problem, and what is done about it.
+    fn format_lines(&self, command: &str, is_written: bool) -> String {
+        let command = sanitize_line(command, 200, "...");
+        let mark = if is_written { "BLOCKED" } else { "SKIPPED" };
+        let mut text = format!("{mark} {command}: {}\n", self.reason);
+        let setting = self.setting.as_ref().map(|it| {
+            format!(
+                "written with {it}, for which `ralph trust` asks; or put it into your own settings"
+            )
+        });
+        for line in self.advice.iter().chain(&setting) {
+            text.push_str(&format!("        {line}\n"));
         }
+        text
     }
 }

@@ -6,6 +6,7 @@ use ralph_core::project::detection::ProjectCheck;
 use serde_json::{Value, json};
 
 use super::draft::SettingsDraft;
+use super::gate_trial::GateProblem;
 use crate::cli::{ReviewGateChoice, WorkflowChoice};
 use crate::recipe::{PROMPT_ITERATIONS, SPECS_ITERATIONS, TASK_ITERATIONS};
 use crate::templates::Feature;
@@ -16,6 +17,9 @@ pub(super) struct InputEnded;
 
 /// Shows a question and returns the typed line.
 pub(super) type AnswerReader<'a> = &'a mut dyn FnMut(&str) -> Option<String>;
+
+/// Tries a command as a gate. Returns why it cannot run.
+pub(super) type GateTester<'a> = &'a mut dyn FnMut(&str) -> Option<GateProblem>;
 
 /// What is known before the user is asked.
 #[derive(Debug, Clone)]
@@ -45,8 +49,9 @@ pub(super) struct WizardAnswers {
 pub(super) fn ask_all(
     known: &WizardDefaults<'_>,
     answer: AnswerReader<'_>,
+    try_gate: GateTester<'_>,
 ) -> Result<WizardAnswers, InputEnded> {
-    let mut asker = Asker { answer, note: String::new() };
+    let mut asker = Asker { answer, try_gate, note: String::new() };
     let workflow = asker.ask_workflow(known.workflow)?;
     let mut draft = SettingsDraft::new(workflow);
     let name = match workflow {
@@ -74,7 +79,7 @@ pub(super) fn ask_all(
         asker.ask_review_gates(&mut draft)?;
     }
     if known.has_packages && asker.ask_yes_no(PACKAGES)? {
-        draft.add_value("sandbox", &json!({ "network": { "packages": true } }));
+        draft.add_sandbox(&json!({ "network": { "packages": true } }));
     }
     match workflow {
         WorkflowChoice::Prompt => asker.ask_scm(&mut draft)?,
@@ -103,6 +108,7 @@ What does the agent work by?
 /// Asks until an answer is valid.
 struct Asker<'a> {
     answer: AnswerReader<'a>,
+    try_gate: GateTester<'a>,
     /// What is shown before the next question.
     note: String,
 }
@@ -264,12 +270,18 @@ impl Asker<'_> {
             })?;
             if command.is_empty() && guardrails.is_empty() {
                 for it in found {
+                    if !self.accepts_gate(&it.command, draft)? {
+                        continue;
+                    }
                     draft.checked_by.push(it.command.clone());
                     guardrails.push(json!({ "command": it.command, "failAction": "APPEND" }));
                 }
             }
             if command.is_empty() || (guardrails.is_empty() && command == "none") {
                 break;
+            }
+            if !self.accepts_gate(&command, draft)? {
+                continue;
             }
             let action = self.ask_until_valid(FAIL_ACTION, |it| {
                 let action = it.to_uppercase();
@@ -291,6 +303,29 @@ impl Asker<'_> {
             draft.add_value("guardrails", &Value::Array(guardrails));
         }
         Ok(())
+    }
+
+    /// Tries a gate. If it cannot run, the user decides whether it is written.
+    fn accepts_gate(
+        &mut self,
+        command: &str,
+        draft: &mut SettingsDraft,
+    ) -> Result<bool, InputEnded> {
+        let Some(GateProblem { reason, setting, .. }) = (self.try_gate)(command) else {
+            return Ok(true);
+        };
+        let question = match &setting {
+            Some(setting) => format!(
+                "  `{command}` cannot run in the sandbox: {reason}\n  \
+                 Add it with {setting}? That needs `ralph trust` once (y/N): "
+            ),
+            None => format!("  `{command}` cannot run: {reason}\n  Add it all the same? (y/N): "),
+        };
+        let is_wanted = self.ask_yes_no(&question)?;
+        if let Some(setting) = setting.filter(|_| is_wanted) {
+            draft.add_sandbox(&setting["sandbox"]);
+        }
+        Ok(is_wanted)
     }
 
     fn ask_scm(&mut self, draft: &mut SettingsDraft) -> Result<(), InputEnded> {

@@ -6,14 +6,14 @@ use std::process;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use ralph_io::process::Watch;
+use ralph_io::process::{StopStage, Watch};
 use ralph_model::outcome::ExitStatus;
 use ralph_ui::sanitize::sanitize_text;
 
+use super::gate_trial::GateTrial;
 use super::questions::{self, WizardDefaults};
 use super::{
-    InitSetup, SETTINGS, apply_plan, existing, gate_trial, guess_workflow, has_settings,
-    plan_workflow,
+    InitSetup, SETTINGS, apply_plan, existing, guess_workflow, has_settings, plan_workflow,
 };
 use crate::cli::{CommonArgs, InitArgs, WorkflowChoice};
 use crate::cli_error::CliError;
@@ -25,8 +25,8 @@ use crate::{package_hosts, screen};
 /// Held while files are written, so that Ctrl-C does not interrupt that.
 static WRITING: Mutex<()> = Mutex::new(());
 
-/// Whether files were written.
-static IS_WRITTEN: AtomicBool = AtomicBool::new(false);
+/// Whether a gate is tried, which ends by itself on Ctrl-C, or files were written.
+static HANDLES_SIGNALS: AtomicBool = AtomicBool::new(false);
 
 /// Asks, then writes.
 pub(super) fn run_wizard(common: &CommonArgs, args: &InitArgs) -> Result<ExitStatus, CliError> {
@@ -38,8 +38,7 @@ pub(super) fn run_wizard(common: &CommonArgs, args: &InitArgs) -> Result<ExitSta
     }
     let watch = Watch::install(|_| {
         let _writing = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
-        // After that the gate trial handles signals itself.
-        if IS_WRITTEN.load(Ordering::Relaxed) {
+        if HANDLES_SIGNALS.load(Ordering::Relaxed) {
             return;
         }
         print_aborted();
@@ -71,7 +70,21 @@ fn ask_and_write(
         found: &found,
         has_packages: package_hosts::has_packages(&project.directory),
     };
-    let Ok(answers) = questions::ask_all(&known, &mut screen::ask_for_line) else {
+    let trial = GateTrial::new(common, project, loaded, Some(watch.clone()));
+    let mut try_gate = |command: &str| {
+        if args.no_try || args.dry_run {
+            return None;
+        }
+        HANDLES_SIGNALS.store(true, Ordering::Relaxed);
+        let problem = trial.try_gate(command);
+        HANDLES_SIGNALS.store(false, Ordering::Relaxed);
+        problem
+    };
+    let mut read_answer = |question: &str| match watch.stage() {
+        StopStage::Running => screen::ask_for_line(question),
+        _ => None,
+    };
+    let Ok(answers) = questions::ask_all(&known, &mut read_answer, &mut try_gate) else {
         return Ok(end_of_input());
     };
     let workflow = answers.workflow;
@@ -88,16 +101,24 @@ fn ask_and_write(
     };
     let answered = Some(answers.draft);
     let has_settings = has_settings(project);
-    let setup = InitSetup { project, loaded, args: &args, agents, found, has_settings, answered };
+    let setup = InitSetup {
+        project,
+        loaded,
+        args: &args,
+        agents,
+        found,
+        has_settings,
+        sandbox_settings: Vec::new(),
+        answered,
+    };
     let outline = plan_workflow(&setup, workflow)?;
     let writing = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
     let text = apply_plan(&setup, &outline)?;
-    IS_WRITTEN.store(true, Ordering::Relaxed);
+    HANDLES_SIGNALS.store(true, Ordering::Relaxed);
     drop(writing);
     let written =
         if args.dry_run { String::new() } else { format!("Settings written to {SETTINGS}\n") };
     screen::print_data(&sanitize_text(&format!("\n{written}{text}")));
-    gate_trial::try_gates(common, &setup, workflow, || Some(watch.clone()));
     Ok(ExitStatus::Complete)
 }
 

@@ -4,6 +4,7 @@ use ralph_testkit::sealed::Sealed;
 use serde_json::{Value, json};
 
 use crate::repository;
+use crate::typing::Typist;
 
 fn handoff() -> Value {
     json!({ "handoff": { "task_completed": { "summary": "Done.", "fully_complete": true } } })
@@ -101,4 +102,42 @@ fn an_unfinished_run_is_named_at_the_next_start() {
     let output = end.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(output.contains(&format!("the last run {run} did not finish")), "{output}");
     assert!(output.contains("`ralph resume` continues it"), "{output}");
+}
+
+#[test]
+fn on_a_terminal_the_user_decides_about_the_branch() {
+    for (answer, expect) in [("y", "feature/y"), ("n", "main"), ("", "main")] {
+        let sealed = project(&json!({}));
+        let mut typist = Typist::start(&sealed, &["build"], 200);
+        typist.answer("main is checked out. Switch to feature/y? [y/N] ", answer);
+        let end = typist.end();
+        assert_eq!(end.code, Some(0), "{}", end.seen);
+        assert_eq!(current(&sealed), expect, "{answer:?}: {}", end.seen);
+        let seen = end.seen.split_whitespace().collect::<Vec<_>>().join(" ");
+        let is_warned = seen.contains("commits go there; --branch switches");
+        assert_eq!(is_warned, expect == "main", "{answer:?}: {}", end.seen);
+        assert!(sealed.subjects().len() > 2, "the work is committed there");
+    }
+}
+
+#[test]
+fn on_a_terminal_the_user_decides_whether_to_resume() {
+    for (answer, runs) in [("y", 1), ("n", 2)] {
+        let sealed = project(&json!({ "tasks": { "branch": "ignore" }, "retries": { "max": 0 } }));
+        let work = json!({ "run": { "command": "echo done > work.txt" } });
+        let calls = json!([
+            { "when": { "call": 1 }, "do": [{ "exit": 1 }] },
+            { "do": [work, handoff()] },
+        ]);
+        let settings = json!({ "review": { "enabled": false }, "tasks": { "branch": "ignore" },
+            "retries": { "max": 0 } });
+        sealed.write_script(&calls, &settings);
+        sealed.run_ralph(&["build"]).expect_code(4);
+        let mut typist = Typist::start(&sealed, &["build"], 200);
+        typist.answer("Resume it instead of starting a new one? [y/N] ", answer);
+        let end = typist.end();
+        assert_eq!(end.code, Some(0), "{answer}: {}", end.seen);
+        assert_eq!(sealed.runs().len(), runs, "{answer}: {}", end.seen);
+        assert_eq!(sealed.read_file("work.txt"), "done\n");
+    }
 }

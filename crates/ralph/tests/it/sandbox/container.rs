@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::process::Command;
 
 use ralph_testkit::sealed::{Finished, Running, Sealed, wait_until};
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -264,4 +265,60 @@ fn an_image_that_is_set_is_a_candidate_and_doctor_looks_at_it() {
     let shown = scene.ralph(&["sandbox", "show", "--as", "gate", "--network", "none"]).stdout;
     assert!(shown.starts_with("Backend: container\n"), "{shown}");
     assert!(shown.contains("Nothing else of this machine is there."), "{shown}");
+}
+
+/// The files of `docs/container.md`, with an image of this machine's programs as their base.
+#[test]
+fn documented_container_files_make_an_image_that_runs() {
+    let Some(base) = image() else { return };
+    const NAME: &str = "ralph-test:documented";
+    let sealed = Sealed::with_repository(env!("CARGO_BIN_EXE_ralph"));
+    let context = sealed.root().join("context");
+    let files = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/files/container");
+    let podman = |words: &[&str]| {
+        let mut command = Command::new("podman");
+        command.args(words).current_dir(&context);
+        Running::start_command(command).wait_for_end()
+    };
+    let copied = Command::new("cp").arg("-r").arg(files).arg(&context).status();
+    assert!(copied.is_ok_and(|it| it.success()));
+    fs::copy(env!("CARGO_BIN_EXE_ralph"), context.join("ralph")).expect("a copy");
+    let about = fs::read_to_string(context.join(".devcontainer/devcontainer.json"));
+    let about: Value = serde_json::from_str(&about.expect("a file")).expect("JSON");
+    let place = |key: &str| {
+        let path = about["build"][key].as_str().expect("a path");
+        context.join(".devcontainer").join(path).display().to_string()
+    };
+    let (file, directory) = (place("dockerfile"), place("context"));
+    let arguments = [format!("BASE=localhost/{base}"), "INSTALL=mkdir -p /root".to_owned()];
+    podman(&[
+        "build",
+        "--quiet",
+        "--pull=never",
+        "--network=none",
+        "--tag",
+        NAME,
+        "--build-arg",
+        &arguments[0],
+        "--build-arg",
+        &arguments[1],
+        "--file",
+        &file,
+        &directory,
+    ])
+    .expect_code(0);
+    // This base has no users, so that the home would be `/`.
+    let mut words = vec!["run", "--rm", "--network=none", "--env", "HOME=/root"];
+    words.extend(["--ulimit", "nofile=4096:4096", "--ulimit", "nproc=4096:4096"]);
+    words.extend(about["runArgs"].as_array().expect("a list").iter().filter_map(Value::as_str));
+    let mount = format!("{}:/work", sealed.project_dir().display());
+    words.extend(["--volume", &mount, NAME]);
+    let version = podman(&[&words[..], &["--version"]].concat()).expect_code(0);
+    let status = podman(&[&words[..], &["status"]].concat());
+    let demo = podman(&[&words[..], &["demo", "--fast"]].concat()).expect_code(0);
+    podman(&["rmi", "--force", NAME]);
+    assert!(version.stdout.starts_with("ralph "), "{}", version.stdout);
+    assert!(demo.stdout.contains("greet.sh"), "{}{}", demo.stdout, demo.stderr);
+    let shown = format!("{}{}", status.stdout, status.stderr);
+    assert!(shown.contains("No run yet"), "the project is mounted: {shown}");
 }

@@ -285,11 +285,18 @@ fn init_tries_its_gates_once_in_the_sandbox() {
         assert_eq!(end.code, Some(0), "{backend}: {}{}", end.stdout, end.stderr);
         for words in [
             "passed  make lint",
-            "FAILED  make test: `~/.mystore/lib.txt` is hidden in the sandbox",
-            r#"put this into your own settings: {"sandbox":{"home":[".mystore"]}}"#,
+            "BLOCKED make test: `~/.mystore/lib.txt` is hidden in the sandbox",
+            r#"written with {"sandbox":{"home":[".mystore"]}}"#,
+            "1. ralph trust ",
         ] {
             assert!(end.stdout.contains(words), "{backend}: {words}: {}", end.stdout);
         }
+        // As written, the gate passes once the user trusts it.
+        let run = ["run", "-p", "base", "-m", "1"];
+        ralph(&sealed, backend, &run).expect_code(2).expect_stderr("sandbox.home");
+        ralph(&sealed, backend, &["trust", "--yes"]).expect_code(0);
+        let exec = ["sandbox", "exec", "--as", "gate", "--", "make", "test"];
+        ralph(&sealed, backend, &exec).expect_code(0);
         std::fs::remove_file(sealed.project_dir().join(".ralph/settings.json")).expect("removed");
         let end = ralph(&sealed, backend, &[&words[..], &["--no-try"]].concat());
         assert!(!end.stdout.contains("in the sandbox"), "{backend}: {}", end.stdout);
