@@ -4,7 +4,7 @@
 pub mod autorun_changes;
 pub mod empty_test_run;
 pub mod gate;
-pub(crate) mod instruction_changes;
+pub mod instruction_changes;
 pub mod review;
 pub mod secret;
 pub mod stuck;

@@ -16,7 +16,7 @@ pub enum Execution {
 
 /// Returns the kind of a changed file, if it is an autorun file.
 pub fn find_autorun_kind(path: &str, execution: Execution) -> Option<AutorunKind> {
-    const DIRECTORIES: [(&str, AutorunKind); 16] = [
+    const DIRECTORIES: [(&str, AutorunKind); 18] = [
         (".githooks", AutorunKind::Hooks),
         (".husky", AutorunKind::Hooks),
         (".vscode", AutorunKind::Editor),
@@ -30,11 +30,13 @@ pub fn find_autorun_kind(path: &str, execution: Execution) -> Option<AutorunKind
         (".claude", AutorunKind::Agent),
         (".codex", AutorunKind::Agent),
         (".gemini", AutorunKind::Agent),
+        (".qwen", AutorunKind::Agent),
+        (".clinerules", AutorunKind::Agent),
         (".cursor", AutorunKind::Agent),
         (".opencode", AutorunKind::Agent),
         (".agents", AutorunKind::Agent),
     ];
-    const NAMES: [(&str, AutorunKind); 27] = [
+    const NAMES: [(&str, AutorunKind); 31] = [
         (".pre-commit-config.yaml", AutorunKind::Hooks),
         ("lefthook.yml", AutorunKind::Hooks),
         (".exrc", AutorunKind::Editor),
@@ -46,9 +48,13 @@ pub fn find_autorun_kind(path: &str, execution: Execution) -> Option<AutorunKind
         ("bitbucket-pipelines.yml", AutorunKind::Ci),
         (".mcp.json", AutorunKind::Agent),
         ("AGENTS.md", AutorunKind::Agent),
+        ("AGENTS.override.md", AutorunKind::Agent),
         ("CLAUDE.md", AutorunKind::Agent),
         ("CLAUDE.local.md", AutorunKind::Agent),
         ("GEMINI.md", AutorunKind::Agent),
+        ("QWEN.md", AutorunKind::Agent),
+        ("copilot-instructions.md", AutorunKind::Agent),
+        (".clinerules", AutorunKind::Agent),
         (".cursorrules", AutorunKind::Agent),
         ("opencode.json", AutorunKind::Agent),
         (".envrc", AutorunKind::Shell),
@@ -94,6 +100,9 @@ mod tests {
             (".claude/settings.json", Unchanged, Some(AutorunKind::Agent)),
             (".claude-plugin/x", Unchanged, None),
             ("sub/AGENTS.md", Unchanged, Some(AutorunKind::Agent)),
+            (".github/copilot-instructions.md", Unchanged, Some(AutorunKind::Agent)),
+            (".claude/skills/x/SKILL.md", Unchanged, Some(AutorunKind::Agent)),
+            ("claude.rs", Unchanged, None),
             (".mcp.json", Unchanged, Some(AutorunKind::Agent)),
             (".envrc", Unchanged, Some(AutorunKind::Shell)),
             ("package.json", Unchanged, Some(AutorunKind::Package)),

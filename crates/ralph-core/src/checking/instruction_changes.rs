@@ -8,23 +8,9 @@ use ralph_model::event::Purpose;
 use ralph_model::gate::GateKind;
 use ralph_model::ids::Role;
 use ralph_model::run::{Iteration, RunState};
+use ralph_model::worktree::AutorunKind;
 
-/// Names of files that agent CLIs read as instructions, in any directory.
-const INSTRUCTION_FILES: [&str; 9] = [
-    "agents.md",
-    "agents.override.md",
-    "claude.md",
-    "claude.local.md",
-    "gemini.md",
-    "qwen.md",
-    "copilot-instructions.md",
-    ".cursorrules",
-    ".clinerules",
-];
-
-/// Directories of agent CLIs with further instructions: rules, skills, commands, agents.
-const INSTRUCTION_DIRECTORIES: [&str; 6] =
-    [".claude", ".codex", ".gemini", ".qwen", ".opencode", ".clinerules"];
+use super::autorun_changes::{Execution, find_autorun_kind};
 
 /// How many files a prompt names; an approval must judge each.
 const MOST_FILES: usize = 10;
@@ -64,10 +50,7 @@ pub(crate) fn build_criterion(file: &str) -> String {
 }
 
 fn is_instruction(path: &str) -> bool {
-    let path = path.to_lowercase();
-    let (directory, name) = path.rsplit_once('/').unwrap_or(("", &path));
-    INSTRUCTION_FILES.contains(&name)
-        || directory.split('/').any(|part| INSTRUCTION_DIRECTORIES.contains(&part))
+    find_autorun_kind(path, Execution::Unchanged) == Some(AutorunKind::Agent)
 }
 
 /// Returns the files that differ from where the open work began.
@@ -81,25 +64,4 @@ fn list_landed_paths(state: &RunState, current: &Iteration) -> Vec<String> {
     let handoffs = state.handoffs.iter();
     let of_task = handoffs.filter(|it| Some(&it.task_completed.task_id) == current.task.as_ref());
     of_task.flat_map(|it| &it.files_touched).map(|file| file.path.clone()).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn instructions_are_known_by_their_names() {
-        for (path, expect) in [
-            ("CLAUDE.md", true),
-            ("web/AGENTS.md", true),
-            (".github/copilot-instructions.md", true),
-            (".claude/skills/x/SKILL.md", true),
-            ("docs/claude.md", true),
-            ("claude.rs", false),
-            ("docs/agents/x.md", false),
-            ("src/main.rs", false),
-        ] {
-            assert_eq!(is_instruction(path), expect, "{path}");
-        }
-    }
 }

@@ -308,6 +308,10 @@ fn the_page_starts_with_what_needs_a_person() {
         Some tasks needed a second look.
         1 task hit the cap of reviews: look at the work by hand.
 
+        ## Requested changes
+
+        - **T1** (Write the parser), review 1: No tests.
+
         ## Tasks
 
         | Task | Title | Status | Failed attempts | Reviews | Commits | Iterations | Time | Cost | Tokens |
