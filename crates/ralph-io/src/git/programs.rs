@@ -47,9 +47,9 @@ impl GitVcs {
             names: names.into_iter().collect(),
             ..ProgramWatch::default()
         };
-        let named = std::env::split_paths(path).filter(|it| !it.as_os_str().is_empty());
+        let searched = std::env::split_paths(path).filter(|it| !it.as_os_str().is_empty());
         let packages = PACKAGE_PROGRAMS.iter().map(PathBuf::from);
-        for directory in named.chain(packages).map(|it| project.join(it)) {
+        for directory in searched.chain(packages).map(|it| project.join(it)) {
             let is_inside = directory.starts_with(project);
             let list = if is_inside { &mut watch.inside } else { &mut watch.outside };
             if !list.contains(&directory) {

@@ -19,7 +19,7 @@ use super::{Step, choose_call_step, give_up};
 use crate::ports::Moment;
 
 /// Returns whether the work tree must be compared with what the gates ran on before the
-/// iteration is judged: what passed must be what is left, whoever commits it.
+/// iteration is judged: what passed must be what is left, with or without a commit by ralph.
 pub(crate) fn needs_recheck(role: Role, checking: &Checking) -> bool {
     let is_work = match role {
         Role::Prompt | Role::Plan | Role::Build | Role::Implement | Role::Fix => true,
