@@ -1,6 +1,6 @@
 //! Clears the setuid and setgid bits that an agent set on files of the project.
 //!
-//! Outside the sandbox such a file runs with the rights of its owner, whoever starts it. Files that
+//! Outside the sandbox such a file runs with the rights of its owner, for any user that starts it. Files that
 //! had such a bit before the call are the user's.
 
 use std::fs::{self, Permissions};
@@ -80,7 +80,7 @@ mod tests {
         let later = SystemTime::now() + std::time::Duration::from_secs(10);
         assert_eq!(clear_new_bits(project.path(), later), None);
         let warning = clear_new_bits(project.path(), UNIX_EPOCH).expect("a warning");
-        assert!(warning.contains("deep/in/a") && warning.contains("b"), "{warning}");
+        assert!(warning.contains("deep/in/a") && warning.contains('b'), "{warning}");
         assert_eq!([&first, &second, &plain].map(|it| mode(it)), [0o755; 3]);
         assert_eq!(mode(&project.path().join("deep")), 0o2755);
         assert_eq!(clear_new_bits(project.path(), UNIX_EPOCH), None);

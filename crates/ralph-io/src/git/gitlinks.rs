@@ -56,7 +56,7 @@ impl ShadowIndex {
 }
 
 /// Returns the argument that excludes a path from `git add`.
-pub(super) fn exclude_path(path: &[u8]) -> OsString {
+pub(super) fn build_exclusion(path: &[u8]) -> OsString {
     OsString::from_vec([b":(top,exclude,literal)", path].concat())
 }
 

@@ -16,7 +16,7 @@ use rustix::fs::OFlags;
 
 use super::command::{FinishedCommand, GitCommand};
 use super::diff::{self, TreeChange, format_index_info, join_with_zeros, split_at_zeros};
-use super::gitlinks::{exclude_path, is_about_ignored};
+use super::gitlinks::{build_exclusion, is_about_ignored};
 use super::repository::GitRepository;
 use crate::atomic_file::remove_if_exists;
 use crate::bounded_read;
@@ -345,7 +345,7 @@ impl ShadowIndex {
         self.tree = None;
         let mut args = repository.build_add_all_args();
         let gitlinks = self.list_gitlinks(repository)?;
-        args.extend(gitlinks.iter().map(|path| exclude_path(path)));
+        args.extend(gitlinks.iter().map(|path| build_exclusion(path)));
         let mut unborn: Vec<Vec<u8>> = Vec::new();
         for _ in 0..MOST_TRIES {
             let mut call = repository.build_plumbing(&[]).with_args(&args).with_index(&self.index);
@@ -362,7 +362,7 @@ impl ShadowIndex {
                     return Ok(ran);
                 }
                 (_, Some(path), _) => {
-                    args.push(exclude_path(path));
+                    args.push(build_exclusion(path));
                     unborn.push(path.to_vec());
                 }
                 // A special file has replaced a tracked file.

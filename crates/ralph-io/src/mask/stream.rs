@@ -10,7 +10,7 @@ use super::shapes::{FollowingText, SecretShape};
 use super::visible::measure_invisible;
 use super::{Masker, keep_last_two, replace_spans};
 
-/// More than this is not held back: characters of no width can go on forever within a secret.
+/// More than this is not held back: a secret may have any number of characters of no width in it.
 const MOST_HELD: usize = 128 * 1024;
 
 /// Masks one stream.

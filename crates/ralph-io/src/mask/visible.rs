@@ -70,8 +70,7 @@ impl<'a> VisibleBytes<'a> {
         let mut end = text.len();
         while let Some(place) = text[at..].iter().position(|byte| may_begin(*byte)) {
             at += place;
-            match match_sequence(&text[at..]) {
-                SequenceMatch::Visible => at += 1,
+            match parse_sequence(&text[at..]) {
                 SequenceMatch::Invisible(length) => {
                     bytes.extend_from_slice(&text[done..at]);
                     at += length;
@@ -82,7 +81,7 @@ impl<'a> VisibleBytes<'a> {
                     end = at;
                     break;
                 }
-                SequenceMatch::Cut => at += 1,
+                SequenceMatch::Visible | SequenceMatch::Cut => at += 1,
             }
         }
         let bytes = if parts.len() == 1 {
@@ -125,7 +124,7 @@ impl<'a> VisibleBytes<'a> {
 
 /// Returns how long an invisible sequence at the beginning of a text is.
 pub(super) fn measure_invisible(text: &[u8]) -> Option<usize> {
-    match match_sequence(text) {
+    match parse_sequence(text) {
         SequenceMatch::Invisible(length) => Some(length),
         SequenceMatch::Visible | SequenceMatch::Cut => None,
     }
@@ -153,17 +152,17 @@ fn may_begin(byte: u8) -> bool {
     STARTS[usize::from(byte)]
 }
 
-fn match_sequence(text: &[u8]) -> SequenceMatch {
-    let is_cut = |known: &[u8]| text.len() < known.len() && starts_alike(known, text);
+fn parse_sequence(text: &[u8]) -> SequenceMatch {
+    let is_cut = |known: &[u8]| text.len() < known.len() && has_start(known, text);
     if text[0] == b'\\' && !matches!(text.get(1), None | Some(b'u' | b'x')) {
         return SequenceMatch::Visible;
     }
     for escape in ESCAPES {
-        if starts_alike(text, escape) {
-            return match_escape(&text[escape.len()..], escape.len());
+        if has_start(text, escape) {
+            return parse_escape(&text[escape.len()..], escape.len());
         }
     }
-    if let Some(known) = INVISIBLE.iter().find(|known| starts_alike(text, known)) {
+    if let Some(known) = INVISIBLE.iter().find(|known| has_start(text, known)) {
         return SequenceMatch::Invisible(known.len());
     }
     if text[0] < 0x20 || text[0] == 0x7f {
@@ -177,12 +176,12 @@ fn match_sequence(text: &[u8]) -> SequenceMatch {
 }
 
 /// Returns whether a text starts with another one, whatever the case of its letters.
-fn starts_alike(text: &[u8], start: &[u8]) -> bool {
+fn has_start(text: &[u8], start: &[u8]) -> bool {
     text.get(..start.len()).is_some_and(|it| it.eq_ignore_ascii_case(start))
 }
 
-/// Matches the rest of an escape sequence, which no line break is part of.
-fn match_escape(rest: &[u8], escape: usize) -> SequenceMatch {
+/// Parses the rest of an escape sequence, which no line break is part of.
+fn parse_escape(rest: &[u8], escape: usize) -> SequenceMatch {
     let whole = |length: usize| SequenceMatch::Invisible(escape + length);
     let within = &rest[..rest.len().min(LONGEST_SEQUENCE)];
     let line = within.iter().position(|byte| *byte == b'\n');

@@ -1,4 +1,4 @@
-//! Programs that git can be told to start: an agent names all of them wherever it can, and none of
+//! Programs that git can start: an agent names all of them wherever it can, and none of
 //! them runs outside of the sandbox.
 
 use std::fs;
@@ -53,10 +53,10 @@ fn build_plan(ran: &Path) -> Value {
 fn prepare(ran: &Path, sealed: &Sealed) {
     let message = json!({ "when": { "role": "message" }, "do": [{ "text": "Add the work" }] });
     let work = json!({ "append": { "path": "work.txt", "text": "work\n" } });
-    let hang = json!({ "run": { "command": "touch begun; exec sleep 600" } });
+    let hang = json!({ "run": { "command": "test -e begun || { touch begun; exec sleep 600; }" } });
     let calls = json!([
         message,
-        { "when": { "promptContains": "wait" }, "do": [build_plan(ran), work, hang] },
+        { "when": { "promptContains": "wait" }, "do": [build_plan(ran), work, hang, { "claim": "DONE" }] },
         { "do": [build_plan(ran), work, { "claim": "DONE" }] }
     ]);
     let scm = json!({ "command": "git", "tasks": ["commit", "push -q origin HEAD"] });

@@ -237,8 +237,8 @@ fn a_secret_in_a_name_or_in_utf_16_is_not_committed() {
             "le" => units.flat_map(u16::to_le_bytes).collect(),
             _ => units.flat_map(u16::to_be_bytes).collect(),
         };
-        let octal: String = bytes.iter().map(|byte| format!("\\{byte:03o}")).collect();
-        format!("printf '{octal}' > wide.txt")
+        let octal: Vec<String> = bytes.iter().map(|byte| format!("\\{byte:03o}")).collect();
+        format!("printf '{}' > wide.txt", octal.concat())
     };
     for command in [name, wide("le"), wide("be")] {
         let sealed = repository();
