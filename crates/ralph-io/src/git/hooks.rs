@@ -162,15 +162,15 @@ impl GitVcs {
             return Ok(HookResult::Absent);
         }
         let index = self.write_hook_index(tree)?;
-        self.run_hook_on_index(&index)
+        Ok(self.run_hook_on_index(&index))
     }
 
-    fn run_hook_on_index(&mut self, index: &Path) -> Result<HookResult, VcsError> {
-        Ok(match self.run_hook(CommitHook::PreCommit, &[], index) {
+    fn run_hook_on_index(&mut self, index: &Path) -> HookResult {
+        match self.run_hook(CommitHook::PreCommit, &[], index) {
             CommitHookRun::Passed => HookResult::Passed,
             CommitHookRun::Refused { output } => HookResult::Refused { output },
             CommitHookRun::Interrupted => HookResult::Interrupted,
-        })
+        }
     }
 
     /// Marks files that differ from an index as unchanged in it. The pre-commit framework saves such
@@ -211,7 +211,7 @@ impl GitVcs {
         }
         let index = self.write_hook_index(&head.tree)?;
         self.hide_changes(&index)?;
-        Ok(match self.run_hook_on_index(&index)? {
+        Ok(match self.run_hook_on_index(&index) {
             HookResult::Absent | HookResult::Passed => HookTrial::Passed,
             HookResult::Interrupted => HookTrial::Interrupted,
             HookResult::Refused { output } => {

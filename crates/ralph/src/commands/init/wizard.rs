@@ -80,9 +80,9 @@ fn ask_and_write(
         HANDLES_SIGNALS.store(false, Ordering::Relaxed);
         problem
     };
-    let mut read_answer = |question: &str| match watch.stage() {
-        StopStage::Running => screen::ask_for_line(question),
-        _ => None,
+    let mut read_answer = |question: &str| {
+        let is_running = watch.stage() == StopStage::Running;
+        if is_running { screen::ask_for_line(question) } else { None }
     };
     let Ok(answers) = questions::ask_all(&known, &mut read_answer, &mut try_gate) else {
         return Ok(end_of_input());

@@ -270,8 +270,8 @@ fn an_image_that_is_set_is_a_candidate_and_doctor_looks_at_it() {
 /// The files of `docs/container.md`, with an image of this machine's programs as their base.
 #[test]
 fn documented_container_files_make_an_image_that_runs() {
-    let Some(base) = image() else { return };
     const NAME: &str = "ralph-test:documented";
+    let Some(base) = image() else { return };
     let sealed = Sealed::with_repository(env!("CARGO_BIN_EXE_ralph"));
     let context = sealed.root().join("context");
     let files = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/files/container");
