@@ -95,7 +95,7 @@ impl GitRepository {
         };
         match (variable("date"), value("name"), value("email")) {
             (None, Some(name), Some(email)) => Some(Author { name, email }),
-            (Some(_), _, _) | (None, _, _) => None,
+            (Some(_) | None, _, _) => None,
         }
     }
 
