@@ -55,39 +55,39 @@ const FOREIGN_VARIABLES: [&str; 14] = [
 
 /// Settings by which git starts programs, and what ralph's own calls do about them. Whatever git's
 /// configuration names is in files that agents cannot change (`git_dir_guard`, and the sandbox).
-pub(super) const STARTED_BY_GIT: [(&str, StartedProgram); 27] = [
-    ("core.hooksPath", StartedProgram::Off("core.hooksPath=/dev/null")),
-    ("core.fsmonitor", StartedProgram::Off("core.fsmonitor=false")),
-    ("log.showSignature", StartedProgram::Off("log.showSignature=false")),
-    ("gc.recentObjectsHook", StartedProgram::InSandbox),
-    ("filter.x.clean", StartedProgram::InSandbox),
-    ("filter.x.smudge", StartedProgram::InSandbox),
-    ("filter.x.process", StartedProgram::InSandbox),
-    ("merge.x.driver", StartedProgram::InSandbox),
-    ("trailer.x.command", StartedProgram::InSandbox),
-    ("trailer.x.cmd", StartedProgram::InSandbox),
-    ("diff.external", StartedProgram::NotUsed),
-    ("diff.x.command", StartedProgram::NotUsed),
-    ("diff.x.textconv", StartedProgram::NotUsed),
-    ("core.editor", StartedProgram::NotUsed),
-    ("sequence.editor", StartedProgram::NotUsed),
-    ("core.pager", StartedProgram::NotUsed),
-    ("alias.push", StartedProgram::NotUsed),
-    ("submodule.x.update", StartedProgram::NotUsed),
-    ("core.alternateRefsCommand", StartedProgram::NotUsed),
-    ("gpg.program", StartedProgram::OfUser),
-    ("gpg.ssh.program", StartedProgram::OfUser),
-    ("remote.origin.receivepack", StartedProgram::OfUser),
-    ("remote.origin.uploadpack", StartedProgram::OfUser),
-    ("core.sshCommand", StartedProgram::OfUser),
-    ("core.gitProxy", StartedProgram::OfUser),
-    ("core.askPass", StartedProgram::OfUser),
-    ("credential.helper", StartedProgram::OfUser),
+pub(super) const STARTED_BY_GIT: [(&str, GitStartRule); 27] = [
+    ("core.hooksPath", GitStartRule::Off("core.hooksPath=/dev/null")),
+    ("core.fsmonitor", GitStartRule::Off("core.fsmonitor=false")),
+    ("log.showSignature", GitStartRule::Off("log.showSignature=false")),
+    ("gc.recentObjectsHook", GitStartRule::InSandbox),
+    ("filter.x.clean", GitStartRule::InSandbox),
+    ("filter.x.smudge", GitStartRule::InSandbox),
+    ("filter.x.process", GitStartRule::InSandbox),
+    ("merge.x.driver", GitStartRule::InSandbox),
+    ("trailer.x.command", GitStartRule::InSandbox),
+    ("trailer.x.cmd", GitStartRule::InSandbox),
+    ("diff.external", GitStartRule::NotUsed),
+    ("diff.x.command", GitStartRule::NotUsed),
+    ("diff.x.textconv", GitStartRule::NotUsed),
+    ("core.editor", GitStartRule::NotUsed),
+    ("sequence.editor", GitStartRule::NotUsed),
+    ("core.pager", GitStartRule::NotUsed),
+    ("alias.push", GitStartRule::NotUsed),
+    ("submodule.x.update", GitStartRule::NotUsed),
+    ("core.alternateRefsCommand", GitStartRule::NotUsed),
+    ("gpg.program", GitStartRule::OfUser),
+    ("gpg.ssh.program", GitStartRule::OfUser),
+    ("remote.origin.receivepack", GitStartRule::OfUser),
+    ("remote.origin.uploadpack", GitStartRule::OfUser),
+    ("core.sshCommand", GitStartRule::OfUser),
+    ("core.gitProxy", GitStartRule::OfUser),
+    ("core.askPass", GitStartRule::OfUser),
+    ("credential.helper", GitStartRule::OfUser),
 ];
 
 /// When git starts the program of a setting for ralph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum StartedProgram {
+pub(super) enum GitStartRule {
     /// Never in a plumbing call, by this setting.
     Off(&'static str),
     /// On the work tree, so in the sandbox if there is one.
@@ -171,8 +171,8 @@ impl<'a> GitCommand<'a> {
     /// Returns a plumbing command: no hooks, no prompts, English messages.
     pub(super) fn new_plumbing(cwd: &'a Path, args: &[&str]) -> Self {
         let switches = STARTED_BY_GIT.iter().filter_map(|(_, started)| match started {
-            StartedProgram::Off(setting) => Some(*setting),
-            StartedProgram::InSandbox | StartedProgram::NotUsed | StartedProgram::OfUser => None,
+            GitStartRule::Off(setting) => Some(*setting),
+            GitStartRule::InSandbox | GitStartRule::NotUsed | GitStartRule::OfUser => None,
         });
         switches
             .fold(Self::new_user_call("git", cwd), Self::with_setting)

@@ -75,7 +75,7 @@ fn a_gate_that_asks_how_good_the_work_is_has_a_template_too() {
     let quality = Gate { kind: GateKind::Quality, check: reviewer, hint, ..gate("quality") };
     run(&world, &recipe(work(), vec![quality]));
     let judged = prompt(&world, 1);
-    let start = "Judge a.\n\n## Look out for\nCosts ${TASK}.\n\n## The change\n`git diff start start a -- . ':!plan.json' ':!progress.txt'` shows";
+    let start = "Judge a.\n\n## Look out for\nCosts ${TASK}.\n\n## The change\n`git diff start start a -- . ':!plan.json'` shows";
     assert!(judged.starts_with(start), "{judged}");
     assert!(judged.contains("\n+start a\n```\n\n## Current task\nID: a\n"), "{judged}");
 }
@@ -148,7 +148,10 @@ fn the_log_has_an_entry_for_each_landing() {
         - Verdict: approved
     "]]
     .assert_eq(&world.0.borrow().companion_files["progress.txt"]);
-    assert!(prompt(&world, 1).contains("- Mine\n- no net: slow"), "{}", prompt(&world, 1));
+    // What the reviewed work added is not a fact to its reviewer.
+    let review = prompt(&world, 1);
+    assert!(review.contains("\nConstraints:\n- no net: slow\n"), "{review}");
+    assert!(review.contains("\n## Codebase patterns\n- Mine\n\n"), "{review}");
 }
 
 #[test]

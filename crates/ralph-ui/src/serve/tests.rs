@@ -241,9 +241,12 @@ fn connections_without_a_request_give_way_to_others() {
         let _ = stream.read_to_string(&mut answer);
         answers.push(answer);
     }
-    // The oldest were dropped; those that were left took too long.
-    assert_eq!(answers[0], "");
-    assert!(answers.iter().filter(|it| it.starts_with("HTTP/1.1 408")).count() <= MOST_WAITING);
+    // The oldest were dropped, unless they had taken too long.
+    assert!(answers.iter().any(String::is_empty), "{answers:?}");
+    assert!(
+        answers.iter().all(|it| it.is_empty() || it.starts_with("HTTP/1.1 408")),
+        "{answers:?}"
+    );
     check_status(&scene.get("/TOKEN/"), 200);
 }
 

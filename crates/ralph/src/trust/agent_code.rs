@@ -48,9 +48,10 @@ fn find_code_for(kinds: impl IntoIterator<Item = AgentKind>, directory: &Path) -
         directory.ancestors().take_while(|place| place.starts_with(top)).collect();
     for kind in kinds {
         let code = find_adapter(kind).project_code.iter();
-        let code = code.flat_map(|file| places.iter().map(move |place| (file, place)));
-        let files = code.flat_map(|(file, place)| {
-            list_files(file, place).into_iter().map(move |found| (file, found))
+        let code = code.flat_map(|file| places.iter().enumerate().map(move |it| (file, it)));
+        let files = code.flat_map(|(file, (above, place))| {
+            let found = list_files(file, place).into_iter();
+            found.map(move |(name, path)| (file, ("../".repeat(above) + &name, path)))
         });
         for (file, (key, path)) in files {
             let Ok(content) = bounded_read::read_beginning(&path, LARGEST_FILE) else { continue };
@@ -78,7 +79,8 @@ fn find_code_for(kinds: impl IntoIterator<Item = AgentKind>, directory: &Path) -
                 },
                 cause: LooseningCause::Demand {
                     effect,
-                    digest: bounded_read::compute_digest(name, Some(&path)),
+                    // Of the content alone: several agents may read the same file.
+                    digest: bounded_read::compute_digest("agent file", Some(&path)),
                 },
             });
         }

@@ -213,7 +213,8 @@ fn hooks_are_tried_on_head() {
     assert_eq!(git.test_commit_hooks(&mark(1), Some("ralph: work")), Ok(HookTrial::Passed));
     world.write("a.txt", "the user's\n");
     world.script(".git/hooks/pre-commit", "git diff --cached --name-only; exit 1");
-    let (output, branch) = (String::new(), Some("main".into()));
+    let output = "the pre-commit hook ended with exit code 1 and no output".to_owned();
+    let branch = Some("main".into());
     let refused = HookTrial::CommitRefused { output, branch };
     assert_eq!(git.test_commit_hooks(&mark(1), Some("ralph: work")), Ok(refused));
     world.script(".git/hooks/commit-msg", "head -n 1 \"$1\"; exit 1");

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::super::command::{STARTED_BY_GIT, StartedProgram};
+use super::super::command::{GitStartRule, STARTED_BY_GIT};
 use super::*;
 
 /// Names a program in every setting of the table; each writes the name of its setting to a file.
@@ -43,7 +43,7 @@ fn git_starts_only_the_programs_that_ralph_needs() {
     let started: BTreeSet<&str> = started.lines().collect();
     let allowed: BTreeSet<&str> = STARTED_BY_GIT
         .iter()
-        .filter(|(_, started)| *started == StartedProgram::InSandbox)
+        .filter(|(_, started)| *started == GitStartRule::InSandbox)
         .map(|(setting, _)| *setting)
         .collect();
     assert!(started.is_subset(&allowed), "{started:?}");

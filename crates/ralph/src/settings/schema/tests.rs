@@ -32,7 +32,7 @@ fn a_small_file_is_accepted() {
     serde_json::from_value::<Settings>(document).expect("the types read it");
 }
 
-/// After a change of the settings, `UPDATE_EXPECT=1` writes the file anew.
+/// After a change of the settings, `UPDATE_EXPECT=1` writes the file again.
 #[test]
 fn the_saved_shape_is_that_of_the_schema() {
     let shape = SettingShape::from_schema(&make_schema());
@@ -45,7 +45,7 @@ fn the_saved_shape_is_that_of_the_schema() {
     assert_eq!(
         SettingShape::from_saved(SAVED_SHAPE),
         Some(shape),
-        "UPDATE_EXPECT=1 writes it anew"
+        "UPDATE_EXPECT=1 writes it again"
     );
     assert_eq!(SAVED_SHAPE, text);
 }

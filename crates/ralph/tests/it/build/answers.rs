@@ -179,11 +179,11 @@ fn review_in_another_language_gets_a_follow_up_question() {
 
 #[test]
 fn huge_answers_get_a_follow_up_question_and_approve_nothing() {
-    // A line that begins like an approval, and lines without an object.
+    // A line of 50 MB that begins like an approval, and as many lines without an object.
+    let line = "approve $token | tr -d '\\n'; head -c 50000000 /dev/zero | tr '\\0' x";
     let size = effort::choose_count(50_000_000, 5_000_000);
-    let line = format!("approve $token | tr -d '\\n'; head -c {size} /dev/zero | tr '\\0' x");
     let lines = format!("yes 'approved, all criteria are met' | head -c {size}");
-    for huge in [&*line, &*lines] {
+    for huge in [line, &*lines] {
         check_approval(&format!("if [ $again ]; then approve $token; else {huge}; fi"), 3);
         let sealed = talker(huge, WORKS, &json!({ "tasks": { "maxAttempts": 1 } }));
         let end = build(&sealed, &[]).expect_code(1);

@@ -1,7 +1,7 @@
 //! A user who commits, or checks something else out, while a run is stopped with work that has not
 //! landed: those changes are never attributed to the agent.
 
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::{Duration, SystemTime};
 
@@ -162,10 +162,14 @@ fn commit_after_a_git_failure_is_the_users() {
     let sealed = repository();
     let work = "echo whole > $RALPH_TASK.txt";
     let calls = json!([{ "do": [{ "run": { "command": work } }, handoff("Wrote it.")] }]);
-    let gate = "test -e ../done || { touch ../done; mv .git/objects ../objects; }";
-    let further = json!({ "baseline": "off", "guardrails": [{ "command": gate }] });
-    sealed.write_script(&calls, &settings(further));
+    sealed.write_script(&calls, &settings(json!({})));
     sealed.write_file("plan.json", &format!("{:#}\n", plan(&[task("a", &[])])));
+    // What agents and gates do to the objects is undone; a hook runs after that.
+    let hook = "#!/bin/sh\ntest -e ../done || ! test -e a.txt || { touch ../done; mv .git/objects ../objects; }\n";
+    let path = sealed.project_dir().join(".git/hooks/commit-msg");
+    fs::create_dir_all(path.parent().expect("a directory")).expect("made");
+    fs::write(&path, hook).expect("written");
+    fs::set_permissions(&path, Permissions::from_mode(0o755)).expect("set");
     commit_all(&sealed);
     sealed.run_ralph(&["build"]).expect_code(5);
     let objects = sealed.project_dir().join(".git/objects");
