@@ -231,7 +231,7 @@ static SCHEMA: LazyLock<Schema> = LazyLock::new(|| {
 
 /// Agents read this object instead of the schema, so it says what each field means.
 const EXAMPLE: &str = r#"{
-  "task_completed": {"summary": "what works now, in one or two sentences; in a fix also why a point is wrong", "fully_complete": true},
+  "task_completed": {"summary": "what works now, in one or two sentences", "fully_complete": true},
   "architectural_notes": ["a decision that later tasks must follow"],
   "constraints_discovered": [{"constraint": "what always holds", "impact": "what breaks otherwise", "workaround": "what to do instead"}],
   "deviations": [{"planned": "what the task asked for", "actual": "what you did", "reason": "why"}],

@@ -131,10 +131,10 @@ impl<'a> ListOwnership<'a> {
         let file = self.file;
         let commit = match self.commits {
             Commits::Ralph => format!(
-                "Do not commit, and do not edit the task list `{file}`{log}: that is done for you after the checks, from your handoff."
+                "Do not commit, and do not edit or restore the task list `{file}`{log}: that is done for you after the checks, from your handoff."
             ),
             Commits::Agent => format!(
-                "Commit your work with a message that says what it does. Do not edit the task list `{file}`{log}: that is done for you after the checks, from your handoff."
+                "Commit your work with a message that says what it does. Do not edit or restore the task list `{file}`{log}: that is done for you after the checks, from your handoff."
             ),
         };
         format_bullets(

@@ -129,7 +129,7 @@ fn render_attempt(
                 format!("\n\n`{command}` shows the work that was reviewed. It is in the work tree.")
             });
             format!(
-                "Review {} asked for changes. Fix all of the following:\n\n{feedback}{}",
+                "Review {} asked for changes. Fix each point, or prove that it is wrong:\n\n{feedback}{}",
                 parts.task.review.count,
                 command.unwrap_or_default()
             )
@@ -159,7 +159,7 @@ fn describe_broken_gates(gates: &[(String, Vec<String>)]) -> String {
         return String::new();
     }
     let mut text = String::from(
-        "## Broken before\nThese checks failed before any work began. Fixing them is part of this task. Failing before:",
+        "## Broken before\nThese checks failed before any work began. Fixing them is part of this task:",
     );
     for (gate, failing) in gates {
         let _ = write!(text, "\n- `{}`", gate.trim());
@@ -334,7 +334,9 @@ fn build_review_values(parts: &ReviewParts<'_>, frame: &RoleFrame<'_>) -> Templa
     };
     let feedback = match parts.last_feedback.trim() {
         "" => String::new(),
-        feedback => format!("{feedback}\n\nCheck first whether all of this is fixed."),
+        feedback => {
+            format!("{feedback}\n\nCheck first whether each point is fixed, or shown to be wrong.")
+        }
     };
     let mut author = parts.handoff.map(describe_author_statements).unwrap_or_default();
     if !parts.author_notes.trim().is_empty() {

@@ -58,7 +58,7 @@ fn a_fix_shows_the_reviewed_work_and_the_report_shows_the_review() {
         sealed.run_git(&["diff", "--name-only", trees[0], trees[1], "--", ".", ":!plan.json"]);
     assert_eq!(changed, "a.txt\n", "{fix}");
     assert!(fix.contains(" -- . ':!plan.json'` shows the work that was reviewed."), "{fix}");
-    assert!(fix.contains("do not edit the task list `plan.json`: "), "{fix}");
+    assert!(fix.contains("do not edit or restore the task list `plan.json`: "), "{fix}");
     assert_eq!(made(&sealed)[2], "ralph[3]: a — The a (fix 1)");
     let report = sealed.run_ralph(&["report"]).expect_code(0).stdout;
     assert!(report.contains("## Requested changes\n\n- **a** (The a), review 1: Fix a.txt:1.\n"));

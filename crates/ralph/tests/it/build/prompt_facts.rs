@@ -40,7 +40,7 @@ fn what_failed_follows_the_task_and_is_said_once() {
         "Failing tests:\n- tests/t.py::test_x\n",
         "Output (truncated):\n",
         "## Earlier attempts\nAttempt 1: the check `",
-        "Fixing them is part of this task. Failing before:\n- `",
+        "Fixing them is part of this task:\n- `",
     ]
     .map(|text| after.find(text).unwrap_or_else(|| panic!("{text}: {after}")));
     assert!(failing < output && output < attempts && attempts < broken, "{after}");

@@ -64,10 +64,9 @@ fn companion_files_join_the_prompt_and_the_log_is_kept() {
         assert!(prompt.contains("## Project instructions\nUse tabs for US-1.\n"), "{prompt}");
         assert!(prompt.contains("## Codebase patterns\n- Dates are UTC\n"), "{prompt}");
     }
-    assert!(
-        prompts[0]
-            .contains("do not edit the task list `ralph/tasks.json` and `ralph/progress.txt`")
-    );
+    assert!(prompts[0].contains(
+        "do not edit or restore the task list `ralph/tasks.json` and `ralph/progress.txt`"
+    ));
     assert!(prompts[1].contains("- No network: Cache it"), "{}", prompts[1]);
     // The log belongs to ralph: a review does not write to it.
     assert!(!prompts[1].contains("b/ralph/progress.txt"), "{}", prompts[1]);

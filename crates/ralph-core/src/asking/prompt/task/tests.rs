@@ -116,7 +116,7 @@ fn a_first_attempt_gets_the_task() {
         - `cargo test`
 
         ## Task list and commits
-        - Do not commit, and do not edit the task list `plan.json`: that is done for you after the checks, from your handoff.
+        - Do not commit, and do not edit or restore the task list `plan.json`: that is done for you after the checks, from your handoff.
         - Other work that you find: add at most 3 new tasks in `plan_amendments` (action `add`), each with `id`, `title`, `description` and `acceptance_criteria`. You cannot change or remove tasks: `modify` and `remove` only propose it to the user.
         - A blocker: state in `blocked` what you need from a person, and why.
 
@@ -147,7 +147,7 @@ fn files_next_to_the_list_are_included() {
 
     "]].assert_eq(part);
     assert!(
-        end.contains("do not edit the task list `plan.json` and `ralph/progress.txt`"),
+        end.contains("do not edit or restore the task list `plan.json` and `ralph/progress.txt`"),
         "{end}"
     );
     assert!(end.contains("## Checks\nRun the project's own checks."), "{end}");
@@ -174,14 +174,14 @@ fn a_fix_gets_the_review_feedback() {
         - [ ] A wrong password is refused.
 
         ## What the review found
-        Review 1 asked for changes. Fix all of the following:
+        Review 1 asked for changes. Fix each point, or prove that it is wrong:
 
         Fix b.rs:3.
 
         ## How to work
         1. Read the feedback of the review and the code it is about. List its points.
-        2. Fix every point, and nothing else: no other task, no refactoring. Where a point is about behavior, write a test that fails without the fix.
-        3. If a point is wrong, prove it with a test or with the code, and give the reasons in `summary`: the next review reads them.
+        2. Fix every point that is right, and nothing else: no other task, no refactoring. Where a point is about behavior, write a test that fails without the fix.
+        3. If a point is wrong, prove it with a test or with the code, and give the reasons in `summary`, at the length they need: the next review reads them.
         4. Never weaken, skip or delete a test or a check to make it pass. Fix the code.
         5. Run the checks until they pass, and try the result once as its user would.
         6. Review your work before you finish: read every line of your diff, and go through the feedback and the acceptance criteria one by one. Fix what you find and run the checks again. A reviewer with a fresh context reads it next.
@@ -191,7 +191,7 @@ fn a_fix_gets_the_review_feedback() {
         Run the project's own checks.
 
         ## Task list and commits
-        - Do not commit, and do not edit the task list `plan.json`: that is done for you after the checks, from your handoff.
+        - Do not commit, and do not edit or restore the task list `plan.json`: that is done for you after the checks, from your handoff.
         - Other work that you find: add at most 3 new tasks in `plan_amendments` (action `add`), each with `id`, `title`, `description` and `acceptance_criteria`. You cannot change or remove tasks: `modify` and `remove` only propose it to the user.
         - A blocker: state in `blocked` what you need from a person, and why.
 
@@ -289,7 +289,7 @@ fn notes_and_broken_checks_are_part_of_the_task() {
     let prompt = text(render_implement(&parts, &frame(&CompanionFiles::default(), &[])));
     for part in [
         "\n\nNotes on this task (what agents wrote here is not checked):\nUse bcrypt.\n",
-        "Fixing them is part of this task. Failing before:\n- `make test`: t1, t2\n",
+        "Fixing them is part of this task:\n- `make test`: t1, t2\n",
         "Run the project's own checks.\nProtected (an attempt that changes one of these fails): `check.sh`, and the settings of ralph.\n",
     ] {
         assert!(prompt.contains(part), "{part}: {prompt}");
@@ -328,7 +328,7 @@ fn a_review_must_verify_the_work() {
         ## What the last review wanted
         Fix b.rs:3.
 
-        Check first whether all of this is fixed.
+        Check first whether each point is fixed, or shown to be wrong.
 
         ## What the author says
         These are the author's statements, not facts. Verify them.
