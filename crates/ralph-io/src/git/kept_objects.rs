@@ -29,6 +29,9 @@ const MOST_COPIED_ELSEWHERE: u64 = 1024 * 1024 * 1024;
 
 const PACKS: &str = "pack";
 
+/// The name of a copy that is not complete yet.
+const PARTIAL: &str = "partial";
+
 /// The files of a pack. Others are generated from these.
 const PACK_EXTENSIONS: [&str; 5] = ["pack", "idx", "rev", "promisor", "mtimes"];
 
@@ -113,19 +116,23 @@ impl KeptObjects {
         Ok(())
     }
 
-    /// Clones a file, copies it if it is small, or links it.
+    /// Clones a file, copies it if it is small, or links it. A copy gets its name when it is
+    /// complete: ralph may be killed meanwhile, and half a copy must never replace an object.
     fn keep_file(&mut self, from: &Path, to: &Path) -> io::Result<()> {
         let size = fs::symlink_metadata(from)?.len();
+        let partial = self.store.join(PARTIAL);
         if size <= LARGEST_COPY && self.copied + size <= MOST_COPIED {
-            self.copied += fs::copy(from, to)?;
-            return Ok(());
+            self.copied += fs::copy(from, &partial)?;
+            return fs::rename(&partial, to);
         }
-        if self.can_clone && clone_file(from, to).is_ok() {
-            return Ok(());
+        let _ = fs::remove_file(&partial);
+        if self.can_clone && clone_file(from, &partial).is_ok() {
+            return fs::rename(&partial, to);
         }
         self.can_clone = false;
         if fs::hard_link(from, to).is_err() && self.copied + size <= MOST_COPIED_ELSEWHERE {
-            self.copied += fs::copy(from, to)?;
+            self.copied += fs::copy(from, &partial)?;
+            fs::rename(&partial, to)?;
         }
         Ok(())
     }
@@ -155,6 +162,11 @@ impl KeptObjects {
                 Ok(copy) => match has_same_content((&kept, &copy), (&now, &about)) {
                     Ok(true) => {
                         *known = Some(stamp);
+                        continue;
+                    }
+                    // Copies are not synced, and a power failure may have emptied one.
+                    Ok(false) | Err(_) if !is_intact(&kept) => {
+                        let _ = fs::remove_file(&kept);
                         continue;
                     }
                     Ok(false) | Err(_) => replace_file(&kept, &now),
@@ -191,7 +203,7 @@ impl KeptObjects {
             let present = list_object_files(&to);
             let mut missing: Vec<OsString> = list_object_files(&from)
                 .into_iter()
-                .filter(|file| !present.contains(file))
+                .filter(|file| !present.contains(file) && is_intact(&from.join(file)))
                 .collect();
             // git considers a pack present once its index is.
             missing.sort_by_key(|file| Path::new(file).extension() == Some(OsStr::new("idx")));
@@ -202,6 +214,13 @@ impl KeptObjects {
         }
         Ok(())
     }
+}
+
+/// Returns whether a kept file has content: no object file is empty or begins with a zero byte.
+fn is_intact(kept: &Path) -> bool {
+    let mut first = [0];
+    let read = File::open(kept).and_then(|mut file| file.read_exact(&mut first));
+    read.is_ok() && first != [0]
 }
 
 /// Puts a copy of a kept file into the repository. A large one is linked if it cannot be cloned.
