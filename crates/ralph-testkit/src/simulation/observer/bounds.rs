@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use ralph_model::event::{Event, Purpose, Recorded, WaitReason};
 use ralph_model::failure::{FailureClass, RateLimitAction};
-use ralph_model::ids::Role;
+use ralph_model::ids::{Role, TaskId};
 use ralph_model::recipe::Recipe;
 
 use super::{Invariant, Observer};
@@ -22,6 +22,8 @@ const SHORTEST_WAIT: u64 = 4;
 #[derive(Debug, Default)]
 pub(super) struct RunBounds {
     iterations: u32,
+    /// The task of the last iteration, if that was a review.
+    reviewed: Option<TaskId>,
     compactions: u32,
     /// Failed calls of one purpose that are repeated, since a user started the run.
     repeated: BTreeMap<(u32, String), u32>,
@@ -50,8 +52,15 @@ impl Observer {
                     found = Some(format!("{} compactions", bounds.compactions));
                 }
             }
-            Event::IterationStarted { .. } => {
-                bounds.iterations += 1;
+            Event::IterationStarted { role, task, .. } => {
+                // Where the agent owns the list, a review without a verdict is followed by a
+                // question for it, which does not count. Its task is failed in the end.
+                let reviewed = task.clone().filter(|_| *role == Role::Review);
+                let is_question = recipe.is_list_owned_by_agent()
+                    && reviewed.is_some()
+                    && bounds.reviewed == reviewed;
+                bounds.reviewed = reviewed;
+                bounds.iterations += u32::from(!is_question);
                 if bounds.iterations > recipe.limits.iterations {
                     found = Some(format!("iteration {} is one too many", bounds.iterations));
                 }
