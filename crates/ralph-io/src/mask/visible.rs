@@ -74,6 +74,8 @@ impl<'a> VisibleBytes<'a> {
                 SequenceMatch::Invisible(length) => {
                     bytes.extend_from_slice(&text[done..at]);
                     at += length;
+                    // Binary files have long runs of such bytes.
+                    at += text[at..].iter().take_while(|byte| is_plain_control(**byte)).count();
                     done = at;
                     parts.push((bytes.len(), done));
                 }
@@ -152,7 +154,15 @@ fn may_begin(byte: u8) -> bool {
     STARTS[usize::from(byte)]
 }
 
+/// Returns whether a byte is a control character that no sequence begins with.
+fn is_plain_control(byte: u8) -> bool {
+    (byte < 0x20 && !matches!(byte, 9 | 10 | 13 | 0x1b)) || byte == 0x7f
+}
+
 fn parse_sequence(text: &[u8]) -> SequenceMatch {
+    if is_plain_control(text[0]) {
+        return SequenceMatch::Invisible(1);
+    }
     let is_cut = |known: &[u8]| text.len() < known.len() && has_start(known, text);
     if text[0] == b'\\' && !matches!(text.get(1), None | Some(b'u' | b'x')) {
         return SequenceMatch::Visible;
@@ -164,9 +174,6 @@ fn parse_sequence(text: &[u8]) -> SequenceMatch {
     }
     if let Some(known) = INVISIBLE.iter().find(|known| has_start(text, known)) {
         return SequenceMatch::Invisible(known.len());
-    }
-    if text[0] < 0x20 || text[0] == 0x7f {
-        return SequenceMatch::Invisible(1);
     }
     if INVISIBLE.iter().chain(&ESCAPES).any(|known| is_cut(known)) {
         SequenceMatch::Cut
@@ -219,6 +226,7 @@ mod tests {
             (b"a\x1b]8;;http://x\x1b\\b\x1b]0;t\x07c", "abc"),
             ("a\u{200b}b\u{2060}\u{feff}c\u{ad}".as_bytes(), "abc"),
             (b"a\0b\0c\0", "abc"),
+            (b"a\0\x01\x7f\0\tb\0\0\x1b[0m\0c", "a\tbc"),
             (b"a\x1b[\nb", "a[\nb"),
             ("a \u{2014} b".as_bytes(), "a \u{2014} b"),
             (b"a\x1b", "a\u{1b}"),
