@@ -75,6 +75,14 @@ enum LostObjects {
     OfOtherRefs,
 }
 
+/// When object files are looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ObjectCheck {
+    Always,
+    /// Only if they were not since the last call of an agent.
+    AfterCall,
+}
+
 /// A ref that was deleted or moved.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct LostRef {
@@ -155,11 +163,26 @@ impl GitVcs {
 
     /// Restores refs, reflogs and objects of the last checkpoint, and records what was restored.
     pub(super) fn restore_refs(&mut self) {
+        self.restore_with(ObjectCheck::Always);
+    }
+
+    /// Restores refs and reflogs, and objects if that has not been done since the last call of an agent:
+    /// every object file is looked at for it.
+    pub(super) fn restore_refs_before_commit(&mut self) {
+        self.restore_with(ObjectCheck::AfterCall);
+    }
+
+    fn restore_with(&mut self, check: ObjectCheck) {
         let Some(mut kept) = self.kept_refs.take() else { return };
+        let has_objects = check == ObjectCheck::Always || !kept.is_settled;
         if let Some(record) = kept.record.clone() {
-            let overwritten = kept.objects.restore_overwritten();
-            self.report_restored(describe_overwritten(&overwritten));
-            self.restore_recorded(&mut kept, &record);
+            let mut lost = LostObjects::None;
+            if has_objects {
+                let overwritten = kept.objects.restore_overwritten();
+                self.report_restored(describe_overwritten(&overwritten));
+                lost = self.find_lost_objects(&kept, &record);
+            }
+            self.restore_recorded(&mut kept, &record, lost);
             // When the run is resumed some other day, changes made until then are the user's.
             let _ = fs::remove_file(kept.directory.join(RECORD));
         }
@@ -183,7 +206,7 @@ impl GitVcs {
         }
     }
 
-    fn restore_recorded(&mut self, kept: &mut KeptRefs, record: &RefRecord) {
+    fn restore_recorded(&mut self, kept: &mut KeptRefs, record: &RefRecord, objects: LostObjects) {
         let mut logs: Vec<(usize, PathBuf)> = Vec::new();
         for (index, kept) in kept.logs.iter().enumerate() {
             logs.extend(kept.find_losses().into_iter().map(|name| (index, name)));
@@ -202,7 +225,6 @@ impl GitVcs {
                 is_lost.then_some(lost)
             })
             .collect();
-        let objects = self.find_lost_objects(kept, record);
         if lost.is_empty() && logs.is_empty() && objects == LostObjects::None {
             return;
         }

@@ -361,7 +361,7 @@ impl Vcs for GitVcs {
 
     fn commit_tree(&mut self, order: &CommitOrder) -> Result<CommitResult, VcsError> {
         self.repair_git_dir();
-        self.restore_refs();
+        self.restore_refs_before_commit();
         let tampering = self.take_tampering();
         if !tampering.is_empty() {
             // The agent's changes were not observed before, so the tampering is reported here.
