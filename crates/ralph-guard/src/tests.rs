@@ -254,7 +254,7 @@ fn commands_that_only_mention_files_of_ralph_pass() {
 
 #[test]
 fn an_agent_cannot_interfere_with_its_run() {
-    let refused = Some("loop.meddling");
+    let refused = Some("loop.control");
     for (text, expect) in [
         ("ralph stop", refused),
         ("ralph tasks set-status US-1 done", refused),

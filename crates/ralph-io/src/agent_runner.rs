@@ -72,7 +72,7 @@ pub struct AgentRunner {
     /// The sandbox, if agents run in one.
     pub confined: Option<AgentSandbox>,
     /// Whether there is a sandbox; also set where a call is only shown.
-    pub walls: OuterSandbox,
+    pub outer_sandbox: OuterSandbox,
 }
 
 impl Agent for AgentRunner {
@@ -347,7 +347,7 @@ impl AgentRunner {
             answer_file: self.files.answer_path(request.iteration, request.ask),
             plugin: self.plugin.as_ref().map(|plugin| plugin.path().to_owned()),
             active_file: self.find_variable(ACTIVE_VARIABLE).map(PathBuf::from),
-            outer_sandbox: self.walls,
+            outer_sandbox: self.outer_sandbox,
         })
     }
 

@@ -183,7 +183,7 @@ impl fmt::Display for Outcome {
             }
             Self::ApprovedAtCap { tasks } => write!(
                 f,
-                "all tasks are done, but the last review allowed still wanted changes in {}; check {} by hand",
+                "all tasks are done, but the last review allowed still wanted changes in {}; check {} yourself",
                 join_ids(tasks),
                 if tasks.len() == 1 { "it" } else { "them" }
             ),

@@ -217,11 +217,11 @@ impl RunState {
 
     /// Returns the state after the agent, if observed.
     pub fn observed_state(&self) -> Option<Checkpoint> {
-        self.observed_state_of(self.current.as_ref()?)
+        self.find_observed_state(self.current.as_ref()?)
     }
 
     /// Returns the state after the agent of an iteration.
-    pub fn observed_state_of(&self, current: &Iteration) -> Option<Checkpoint> {
+    pub fn find_observed_state(&self, current: &Iteration) -> Option<Checkpoint> {
         let seen = current.observation()?;
         let (head, branch) = match (&seen.checked_out, self.base.as_ref()?) {
             (_, Checkpoint::None) => return None,

@@ -219,7 +219,11 @@ fn print_run_header<W: Write>(page: &mut LineWriter<W>, version: &str, state: &R
     let gates: Vec<String> =
         recipe.gates.iter().filter_map(|gate| format_gate_name(recipe, gate)).collect();
     if gates.is_empty() {
-        page.write_indented(2, Paint::Warn, "no gates: nothing is checked but the agent's word");
+        page.write_indented(
+            2,
+            Paint::Warn,
+            "no gates: only the agent decides whether the work is done",
+        );
     } else {
         page.write_indented(
             2,

@@ -103,7 +103,7 @@ pub fn describe_run(
     }
     for task in &summary.auto_approved {
         let id = tasks::format_task_id(&task.id);
-        text.push_str(&format!("\n{id} was approved at the cap of reviews: look at it by hand\n"));
+        text.push_str(&format!("\n{id} was approved at the cap of reviews: check it yourself\n"));
     }
     for task in &summary.diverging {
         let (id, how) = (tasks::format_task_id(&task.id), task.divergence.description());

@@ -344,7 +344,7 @@ pub(crate) fn print_task_summary<W: Write>(page: &mut LineWriter<W>, state: &Run
     }
     for task in board.list.tasks.iter().filter(|task| task.review.is_approved_at_cap()) {
         let id = shorten_text(page, &task.id.0);
-        let text = format!("{id} was approved at the cap of reviews: look at it by hand");
+        let text = format!("{id} was approved at the cap of reviews: check it yourself");
         page.write_indented(2, Paint::Warn, &text);
     }
 }

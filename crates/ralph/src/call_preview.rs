@@ -89,7 +89,7 @@ impl CallPreview {
             has_warned_of_hooks: false,
             masker,
             confined: None,
-            walls: find_wanted_sandbox_kind(sandbox),
+            outer_sandbox: find_wanted_sandbox_kind(sandbox),
         }))
     }
 

@@ -74,7 +74,7 @@ pub(crate) fn to_engine_error(error: &EngineError) -> CliError {
                 left.0,
                 quote_for_shell(paths)
             ))
-            .with_hint("or begin a new run, which takes them as they are"),
+            .with_hint("or start a new run, which uses them as they are now"),
     }
 }
 
@@ -103,6 +103,6 @@ fn to_history_moved_error(error: &EngineError, left: &CheckedOut, now: &CheckedO
         (_, None) => {}
     }
     complaint.with_hint(
-        "or begin a new run, which starts from what is there; `--include-dirty` takes along what is not committed",
+        "or start a new run on top of it; `--include-dirty` includes uncommitted changes",
     )
 }

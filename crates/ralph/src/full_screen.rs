@@ -26,7 +26,7 @@ pub(crate) fn open_device(stream: impl AsFd) -> Result<Box<dyn Device>, String> 
     let is_dumb = std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
     let console = Console::from_stream(stream).map_err(|error| error.to_string())?;
     let Some(console) = console else {
-        return Err("stdin and the output are no terminal".to_owned());
+        return Err("stdin and the output are not terminals".to_owned());
     };
     if is_dumb {
         return Err("this terminal cannot move its cursor (TERM)".to_owned());

@@ -125,12 +125,13 @@ impl RunIsolation {
         opened: Vec<PathBuf>,
         chosen: ChosenBackend<BackendConfig>,
     ) -> Result<Self, CliError> {
-        let wall = match chosen {
-            ChosenBackend::Enforced(wall) => wall,
+        let config = match chosen {
+            ChosenBackend::Enforced(config) => config,
             ChosenBackend::Guard { instead_of } => {
-                let mut warning = "nothing but the command guard keeps the agent from the rest of \
-                                   this machine, and that can be got around"
-                    .to_owned();
+                let mut warning =
+                    "only the command guard restricts the agent on this machine, and \
+                                   an agent can get around it"
+                        .to_owned();
                 if let Some(failed) = instead_of.first() {
                     warning.push_str(&format!(" ({}: {})", failed.backend, failed.why));
                 }
@@ -144,11 +145,11 @@ impl RunIsolation {
         let kinds: Vec<AgentKind> =
             agents.iter().map(|agent| agents::detect_program_kind(agent)).collect();
         let reach = build_reachable_hosts(site, &policy, &kinds)?;
-        let (door, way_out) = match start_proxy(site, &policy, &reach)? {
-            Some((door, way_out)) => (Some(door), Some(way_out)),
+        let (endpoint, network_proxy) = match start_proxy(site, &policy, &reach)? {
+            Some((endpoint, network_proxy)) => (Some(endpoint), Some(network_proxy)),
             None => (None, None),
         };
-        let backend = wall.backend();
+        let backend = config.backend();
         let (names, output) = (policy.env.clone(), policy.limits.output);
         let network = policy.network.mode;
         let places = build_sandbox_paths(site, agents, opened)?;
@@ -157,7 +158,7 @@ impl RunIsolation {
         roots.extend(places.outputs.iter().cloned());
         let kept = vec![places.state.clone()];
         let space = DiskLimit::new(roots, policy.limits.growth, kept);
-        let sandbox_launcher = SandboxLauncher::new(wall, policy, places, door);
+        let sandbox_launcher = SandboxLauncher::new(config, policy, places, endpoint);
         let spec = sandbox_launcher
             .build_spec(&HandedFiles::default())
             .map_err(|error| to_spec_error(&error))?;
@@ -180,7 +181,7 @@ impl RunIsolation {
             warnings,
             launcher: Some(sandbox_launcher),
             names,
-            network_proxy: way_out,
+            network_proxy,
             output,
             space,
         })
@@ -201,7 +202,7 @@ impl RunIsolation {
 
     /// Returns the proxy, if the network goes through one.
     pub(crate) fn proxy(&self) -> Option<Proxy> {
-        self.network_proxy.as_ref().map(|way_out| way_out.proxy.clone())
+        self.network_proxy.as_ref().map(|it| it.proxy.clone())
     }
 
     /// Returns how much disk space a child process may use, if that is limited.
@@ -419,10 +420,14 @@ pub(crate) fn check_image_programs(
     programs: &[&str],
 ) -> Result<(), CliError> {
     match chosen {
-        ChosenBackend::Enforced(wall @ BackendConfig::Container(_)) => {
+        ChosenBackend::Enforced(config @ BackendConfig::Container(_)) => {
             let places = build_sandbox_paths(site, &[], Vec::new())?;
-            let sandbox_launcher =
-                SandboxLauncher::new(wall.clone(), without_network(&recipe.sandbox), places, None);
+            let sandbox_launcher = SandboxLauncher::new(
+                config.clone(),
+                without_network(&recipe.sandbox),
+                places,
+                None,
+            );
             check_programs_exist(&sandbox_launcher, programs, site.watch)
         }
         ChosenBackend::Enforced(_) | ChosenBackend::Guard { .. } | ChosenBackend::Unsandboxed => {
@@ -441,7 +446,7 @@ fn without_network(policy: &SandboxPolicy) -> SandboxPolicy {
 /// Returns where the programs of a run are installed.
 pub(crate) fn find_program_location(chosen: &ChosenBackend<BackendConfig>) -> ProgramSource {
     match chosen {
-        ChosenBackend::Enforced(wall) => wall.program_source(),
+        ChosenBackend::Enforced(config) => config.program_source(),
         ChosenBackend::Guard { .. } | ChosenBackend::Unsandboxed => ProgramSource::Machine,
     }
 }
@@ -550,7 +555,7 @@ pub(crate) fn to_spec_error(error: &SpecError) -> CliError {
     match error {
         SpecError::ProjectTooBroad { .. } => complaint
             .with_hint("work in a directory of its own; --no-sandbox runs without isolation"),
-        SpecError::NoProxy => complaint.with_hint("--network none does without"),
+        SpecError::NoProxy => complaint.with_hint("--network none works without it"),
         SpecError::Missing { .. } => complaint,
     }
 }
@@ -559,11 +564,13 @@ pub(crate) fn to_spec_error(error: &SpecError) -> CliError {
 fn to_vm_error(error: &VmSetupError) -> CliError {
     match error {
         VmSetupError::Spec(error) => to_spec_error(error),
-        VmSetupError::Vm(_) | VmSetupError::Share(_) => {
-            CliError::from_error(ExitStatus::BadInput, error).with_hint(
-                "`sbx ls` and `sbx policy ls` show what is there; --sandbox=native does without",
-            )
-        }
+        VmSetupError::Vm(_) | VmSetupError::Share(_) => CliError::from_error(
+            ExitStatus::BadInput,
+            error,
+        )
+        .with_hint(
+            "`sbx ls` and `sbx policy ls` show what is there; --sandbox=native works without it",
+        ),
     }
 }
 

@@ -52,7 +52,7 @@ pub(crate) fn add_package_hosts(
         }
         if hosts.is_empty() {
             warnings.push(format!(
-                "`sandbox.network.packages`: nothing says from where {} fetches packages; name the host in `sandbox.network.allow`",
+                "`sandbox.network.packages`: it is not known from where {} fetches packages; name the host in `sandbox.network.allow`",
                 tool.name
             ));
         }

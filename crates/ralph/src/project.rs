@@ -102,10 +102,10 @@ impl Project {
         let command = env::args().skip(1).find(|word| !word.starts_with('-')).unwrap_or_default();
         Err(CliError::for_input(format!(
             "this directory belongs to the project in `{above}`, whose settings and gates would not \
-             hold here"
+             apply here"
         ))
         .with_hint(format!("`ralph -C {above} {command}` works on that project"))
-        .with_hint(format!("`ralph -C . {command}` takes this directory for a project of its own")))
+        .with_hint(format!("`ralph -C . {command}` uses this directory as a separate project")))
     }
 
     /// Reads the settings: files, environment, flags. Fails if the project's files loosen anything
@@ -124,7 +124,7 @@ impl Project {
             || "your own settings".to_owned(),
             |path| format!("your own settings, `{}`", path.display()),
         );
-        let message = "the settings of this project reach beyond it, and you do not trust it:";
+        let message = "the settings of this project need your trust:";
         let given = config.map(|path| format!(" --config {}", path.display())).unwrap_or_default();
         Err(CliError::for_input(format!("{message}\n{}", self.list_loosenings(refused)))
             .with_hint(format!("`ralph trust{given}` accepts it for this project"))
@@ -314,7 +314,7 @@ impl Project {
                 let complaint = CliError::from_error(ExitStatus::BadInput, &error);
                 let message = format!("cannot use the MCP servers in `{shown}`: {error}");
                 CliError { message, ..complaint }
-                    .with_hint("for none at all it holds {\"mcpServers\": {}}")
+                    .with_hint("to use no servers, write this into it: {\"mcpServers\": {}}")
             })?;
         }
         if let Some(file) = &agent.system_prompt {

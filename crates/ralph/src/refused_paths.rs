@@ -22,7 +22,7 @@ pub(crate) fn check_restored(
         paths.into_iter().filter(|path| repository.is_uncommitted_since(&tree, path)).collect();
     let Some(first) = left.first() else { return Ok(()) };
     let message = format!(
-        "protected paths are still as the last run left them, which was refused for it: {}",
+        "protected paths still have the changes for which work of the last run was refused: {}",
         left.join(", ")
     );
     Err(CliError::for_input(message).with_hint(format!(

@@ -196,7 +196,7 @@ impl RunContext {
     pub(crate) fn begin_draft(&self, run: &RunId, recipe: &Recipe) -> Result<(), CliError> {
         let Some(draft) = self.find_draft(run, recipe) else { return Ok(()) };
         draft.save_original().map_err(|error| {
-            CliError::for_input(format!("cannot keep what the task file holds: {error}"))
+            CliError::for_input(format!("cannot save a copy of the task file: {error}"))
         })
     }
 
@@ -204,7 +204,7 @@ impl RunContext {
     pub(crate) fn restore_draft(&self, run: &RunId, recipe: &Recipe) -> Result<(), CliError> {
         let Some(draft) = self.find_draft(run, recipe) else { return Ok(()) };
         draft.restore_draft().map_err(|error| {
-            CliError::for_input(format!("cannot bring the draft of the task file back: {error}"))
+            CliError::for_input(format!("cannot restore the draft of the task file: {error}"))
         })
     }
 
@@ -324,7 +324,7 @@ impl RunContext {
         Err(error
             .with_hint("commit them, or pass --include-dirty to make them part of the first commit")
             .with_hint(
-                "or pass --set-aside to keep them out of the way and get them back at the end",
+                "or pass --set-aside to remove them for the run and restore them at the end",
             ))
     }
 
@@ -400,7 +400,7 @@ impl RunContext {
         }
         let archived = git.archive_failure_branches(task).map_err(CliError::from_git_error)?;
         for branch in &archived {
-            self.out.write_line(&format!("The former work is on {branch}."));
+            self.out.write_line(&format!("The earlier work is on {branch}."));
         }
         Ok(match restored {
             Some(onto) => Some(FormerWork::InTree(onto)),
@@ -505,13 +505,14 @@ impl RunContext {
         let mut warnings = loaded.warnings.clone();
         warnings.extend(recipe::find_ineffective_settings(loaded, recipe));
         if self.repository.is_none() {
-            warnings
-                .push("this is no git repository: nothing can be compared or undone".to_owned());
+            warnings.push(
+                "this is not a git repository: changes cannot be compared or undone".to_owned(),
+            );
         }
         let is_detached = self.repository.as_ref().map_or(Ok(false), GitRepository::is_detached);
         if recipe.commits() && is_detached == Ok(true) {
             warnings.push(
-                "HEAD is detached: the commits of this run go onto no branch; `git switch -c NAME` makes one of them"
+                "HEAD is detached: the commits of this run will be on no branch; `git switch -c NAME` creates one"
                     .to_owned(),
             );
         }

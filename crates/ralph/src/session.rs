@@ -514,7 +514,7 @@ fn connect_ports(
         plugin: context.layout.state().parent().map(plugin::for_runs),
         has_warned_of_hooks: false,
         masker: masker.clone(),
-        walls: isolation.sandbox_kind(),
+        outer_sandbox: isolation.sandbox_kind(),
         confined: isolation.build_agent_sandbox(context.layout.state()),
     };
     let (launcher, gate_env) = isolation.build_gate_launcher(&recipe, &env);

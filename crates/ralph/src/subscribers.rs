@@ -269,7 +269,7 @@ fn read_webhook_secret(
     })?;
     WebhookSecret::parse(&value).ok_or_else(|| {
         CliError::for_input(format!("the variable `{name}` holds no secret to sign with"))
-            .with_hint("any text will do, or `whsec_` and base64")
+            .with_hint("use any text, or `whsec_` followed by base64")
     })
 }
 

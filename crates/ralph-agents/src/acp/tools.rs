@@ -166,7 +166,7 @@ impl AcpToolCall {
     }
 }
 
-/// Returns the exit code of a command, from the field that this agent uses; 0 if there is none.
+/// Returns the exit code of a command, from the field that this agent uses, or 0.
 fn find_exit_code(update: &wire::ToolCall<'_>, returned: &wire::RawOutput<'_>) -> i64 {
     let terminal = update.meta.as_ref().and_then(|meta| meta.terminal_exit.as_ref());
     let mut parts = returned.contents.iter().flatten();

@@ -128,7 +128,7 @@ impl Filter {
 }
 
 impl Selection {
-    /// Returns the values as text for people: strings as they are, others as JSON; `null` is none.
+    /// Returns the values as text for people: strings as they are, others as JSON; `null` is skipped.
     pub(super) fn texts(&self) -> Vec<String> {
         let texts = self.values.iter().filter_map(|value| match value {
             Val::Null => None,

@@ -302,7 +302,7 @@ fn classify_no_tests(text: &str) -> TestEvidence {
 /// The totals of jest, vitest, surefire, phpunit, dotnet, `ScalaTest` and mix.
 fn classify_totals(text: &str) -> TestEvidence {
     if let Some(rest) = text.strip_prefix("Tests run:") {
-        let all = count_of_all(text, parse_leading_number(rest.trim_start()).unwrap_or(0));
+        let all = count_from_total(text, parse_leading_number(rest.trim_start()).unwrap_or(0));
         // Surefire prints a line for each class, and one for all.
         return if text.contains("Time elapsed") { all.without_number() } else { all };
     }
@@ -326,7 +326,7 @@ fn classify_totals(text: &str) -> TestEvidence {
         return TestEvidence::NONE_RAN;
     }
     if rest.contains(", Assertions: ") {
-        return count_of_all(rest, parse_leading_number(rest).unwrap_or(0));
+        return count_from_total(rest, parse_leading_number(rest).unwrap_or(0));
     }
     let is_jest = rest.ends_with(" total");
     let is_vitest = rest.ends_with(')') && parse_leading_number(rest).is_some();
@@ -344,7 +344,7 @@ fn count_passed_and_failed(text: &str) -> TestEvidence {
 }
 
 /// A summary with the number of all tests, and with `Failures: 1, Errors: 0, Skipped: 2`.
-fn count_of_all(text: &str, all: u64) -> TestEvidence {
+fn count_from_total(text: &str, all: u64) -> TestEvidence {
     let failed = sum_numbers_after(text, &["Failures: ", "Errors: "]);
     let ran = all.saturating_sub(find_number_after(text, "Skipped: ").unwrap_or(0));
     TestEvidence::from_counts(ran.saturating_sub(failed), failed)

@@ -385,7 +385,7 @@ impl<'a> Engine<'a> {
         Ok(())
     }
 
-    /// Records the commit that a killed process made. If there is none, the run ends.
+    /// Records the commit that a killed process made. Without one, the run ends.
     fn find_unrecorded_commit(&mut self) -> Result<(), StepError> {
         match self.ports.vcs.find_commit(&self.git_mark())? {
             Some((commit, subject)) => {

@@ -91,7 +91,7 @@ fn foresee_event(state: &RunState, step: &Step) -> Result<Event, ForeseenAct> {
             let (ask, purpose, size) = (*ask, purpose.clone(), *size);
             return Err(ForeseenAct::Call(CallOrder { ask, purpose, size }));
         }
-        // Whether an answer is found cannot be known; if there is none, this is asked.
+        // Whether an answer will be found is not known; without one, this is asked.
         Step::Recover { ask, purpose } => {
             let call = state.current.as_ref().and_then(|it| it.call_state(purpose));
             let size = call.map(|call| call.size).unwrap_or_default();

@@ -65,7 +65,7 @@ pub(super) const RULES: &[GuardRule] = &[
         changes_hook_settings,
     ),
     new_command_rule(
-        "loop.meddling",
+        "loop.control",
         GuardCategory::LoopIntegrity,
         "would interfere with the run that this session belongs to",
         "Say in your answer what you want to be done.",

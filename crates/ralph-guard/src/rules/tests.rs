@@ -20,7 +20,7 @@ const TABLE: &[(&str, &str, &str)] = &[
     ("loop.requirements", "echo x >> ralph/prd.md", "cat ralph/prd.md"),
     ("loop.protected-path", "touch ci/run.sh", "touch cis/run.sh"),
     ("loop.hook-settings", "echo x > .claude/settings.json", "echo x > .claude/notes.md"),
-    ("loop.meddling", "ralph resume", "ralph status"),
+    ("loop.control", "ralph resume", "ralph status"),
     ("loop.kill", "pkill -f 'ralph run'", "pkill -f vite"),
     ("loop.environment", "RALPH_ACTIVE=/tmp/x true", "RALPH_THING=1 true"),
     ("loop.git-hooks", "git config core.hooksPath .x", "git config core.autocrlf input"),
@@ -158,7 +158,7 @@ fn documented() -> String {
     let mut text = String::new();
     for category in GuardCategory::ALL {
         text.push_str(&format!(
-            "\n### {}\n\n| rule | refuses what |\n|---|---|\n",
+            "\n### {}\n\n| rule | refused because it |\n|---|---|\n",
             category.name()
         ));
         for rule in list_rules().filter(|rule| rule.category == category) {
@@ -171,7 +171,7 @@ fn documented() -> String {
 #[test]
 fn the_documentation_has_every_rule() {
     let text = include_str!("../../../../docs/guard.md");
-    let (_, rest) = text.split_once("against the code -->\n").expect("a mark");
+    let (_, rest) = text.split_once("with the code -->\n").expect("a mark");
     let (found, _) = rest.split_once("<!-- end of rules -->").expect("an end");
     assert_eq!(found, format!("{}\n", documented()), "docs/guard.md is not up to date");
 }

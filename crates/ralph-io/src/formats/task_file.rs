@@ -63,7 +63,7 @@ pub enum WriteError {
     #[error(transparent)]
     InvalidChange(#[from] ChangeError),
     /// Another program changed it in the meantime.
-    #[error("`{}` was changed by someone else meanwhile", .0.display())]
+    #[error("`{}` was changed by another program in the meantime", .0.display())]
     Changed(PathBuf),
     /// Writing failed.
     #[error("cannot write `{}`", path.display())]

@@ -43,8 +43,8 @@ pub(super) struct KeptObjects {
     store: PathBuf,
     /// The directories that are equal in both places, with their modification times.
     synced: BTreeMap<OsString, SystemTime>,
-    /// The files of the repository that are kept, by their path in both places. The stamp is none
-    /// if another process kept the file.
+    /// The files of the repository that are kept, by their path in both places. A file
+    /// that another process kept has no stamp.
     files: BTreeMap<PathBuf, Option<GitFileStamp>>,
     copied: u64,
     can_clone: bool,

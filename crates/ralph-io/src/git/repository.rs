@@ -257,7 +257,7 @@ impl GitRepository {
     }
 
     /// Returns whether some of the work tree belongs to the run itself.
-    pub(super) fn owns_something(&self) -> bool {
+    pub(super) fn owns_any_file(&self) -> bool {
         self.own.is_some() || !self.documents.is_empty()
     }
 

@@ -38,7 +38,7 @@ impl GitVcs {
             });
         }
         let head = self.repository.head()?;
-        let tree = if self.repository.owns_something() {
+        let tree = if self.repository.owns_any_file() {
             let now = self.shadow.survey_tree(&self.repository)?;
             self.build_tree_with(&head.tree, |path| self.repository.owns(path), &now)?
         } else {
@@ -83,7 +83,7 @@ impl GitVcs {
     /// Returns a commit like this one in which the run's own documents are as before it.
     pub(super) fn without_own_documents(&self, commit: &str) -> Result<String, VcsError> {
         let before = self.repository.resolve_name(&format!("{commit}^1"))?;
-        let Some(before) = before.filter(|_| self.repository.owns_something()) else {
+        let Some(before) = before.filter(|_| self.repository.owns_any_file()) else {
             return Ok(commit.to_owned());
         };
         let tree = self.build_tree_with(commit, |path| self.repository.owns(path), &before)?;

@@ -312,7 +312,7 @@ struct MaskScan<'a> {
     next: [Option<(usize, NextMatch)>; MOST_GROUPS],
     /// For each character class: the run that was measured last.
     runs: [(usize, usize); CLASSES],
-    /// The offset of the last search for a dot, and the result; the end if there is none.
+    /// The offset of the last search for a dot, and the result, or the end of the text.
     dot: (usize, usize),
 }
 
@@ -381,7 +381,7 @@ impl MaskScan<'_> {
         *end
     }
 
-    /// Returns the offset of the next dot; the end if there is none.
+    /// Returns the offset of the next dot, or the end of the text.
     fn find_dot(&mut self, from: usize) -> usize {
         let (looked, dot) = self.dot;
         if !(looked <= from && from <= dot) {

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 
 use super::shapes::FollowingText;
 
-/// A longer escape sequence is none, or hides nothing but itself.
+/// A longer sequence is no escape sequence, or hides nothing but itself.
 const LONGEST_SEQUENCE: usize = 256;
 
 /// Characters of no width, in UTF-8 and as JSON writers escape them.

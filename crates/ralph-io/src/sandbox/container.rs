@@ -107,7 +107,7 @@ impl Container {
     }
 
     /// Removes the containers of a dead run.
-    pub fn remove_containers_of(&self, run: &str, watch: &Watch) {
+    pub fn remove_run_containers(&self, run: &str, watch: &Watch) {
         let filter = format!("label={}", build_run_label(run));
         let list =
             self.build_client(&["ps", "--all", "--quiet", "--filter", &filter], REMOVE_TIMEOUT);

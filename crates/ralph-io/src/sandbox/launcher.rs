@@ -236,7 +236,7 @@ impl SandboxLauncher {
     pub fn remove_stale_containers(&self, watch: &Watch) {
         match &self.backend_config {
             BackendConfig::Container(container) => {
-                container.remove_containers_of(&self.run_name(), watch);
+                container.remove_run_containers(&self.run_name(), watch);
             }
             BackendConfig::Native
             | BackendConfig::Bwrap { .. }

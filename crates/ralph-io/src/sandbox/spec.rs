@@ -97,7 +97,7 @@ impl Mount {
     }
 }
 
-/// Returns whether the last mount above a path makes it visible; `None` if there is none.
+/// Returns whether the last mount above a path makes it visible; `None` without such a mount.
 pub(super) fn find_visibility(mounts: &[Mount], path: &Path) -> Option<bool> {
     let last = mounts.iter().rev().find(|mount| path.starts_with(mount.path()))?;
     Some(match last {

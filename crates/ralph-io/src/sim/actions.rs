@@ -37,7 +37,7 @@ pub(super) fn delete_path(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Replaces every occurrence of a text. Fails if there is none.
+/// Replaces every occurrence of a text. Fails without an occurrence.
 pub(super) fn replace_in_file(path: &Path, find: &str, replace: &str) -> io::Result<()> {
     let text = fs::read_to_string(path)?;
     if !text.contains(find) {

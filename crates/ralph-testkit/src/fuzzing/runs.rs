@@ -72,7 +72,7 @@ pub(super) const TARGETS: &[FuzzTarget] = &[
         words: &["\"usage\":", "\"input_tokens\":", "\"message\":", "18446744073709551615"],
     },
     FuzzTarget {
-        name: "wishes",
+        name: "control-requests",
         run: fuzz_control_requests,
         form: FuzzForm::Json,
         seeds: &[],

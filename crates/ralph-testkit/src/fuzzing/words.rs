@@ -200,7 +200,7 @@ pub(super) const TARGETS: &[FuzzTarget] = &[
             "Transfer-Encoding: chunked",
             "/run/",
             "/events",
-            "/wish",
+            "/request",
             "%2e%2e",
             "..",
         ],

@@ -59,7 +59,6 @@ pub struct SimulationPlan {
     pub script: Vec<AgentAct>,
     /// What goes wrong in the world.
     pub faults: Vec<PlannedFault>,
-    #[serde(rename = "wishes")]
     pub control_requests: Vec<RequestPlan>,
     /// When the process dies: the first time after this many steps, then after this many more.
     pub deaths: Vec<u64>,
@@ -141,7 +140,6 @@ pub enum CommitMode {
     AgentMay,
     Scm,
     /// No commits, in a repository.
-    #[serde(rename = "nobody")]
     NoCommit,
     /// No commits and no repository.
     NoGit,
@@ -327,7 +325,6 @@ named! {
 pub struct RequestPlan {
     /// How many seconds after the beginning.
     pub after: u64,
-    #[serde(rename = "wish")]
     pub request: RequestKind,
 }
 
@@ -336,7 +333,6 @@ pub struct RequestPlan {
 #[serde(rename_all = "snake_case")]
 pub enum RequestKind {
     Pause,
-    #[serde(rename = "go_on")]
     Resume,
     Stop,
     /// Skip a task, by its index.

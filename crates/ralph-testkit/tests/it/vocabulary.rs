@@ -25,22 +25,19 @@ const PREDICATES: &str = include_str!("vocabulary/predicates.txt");
 const RETIRED: &str = include_str!("vocabulary/retired.txt");
 
 /// Names on disk, flags, rule ids and programs that have a retired word in them.
-const OUTSIDE_NAMES: [&str; 16] = [
+const OUTSIDE_NAMES: [&str; 13] = [
     "is_none",
     "goOn",
     "go-on",
     "GoOn",
     "x-tenant",
     "\\told",
-    "| wishes |",
     "wish\\\"",
-    "loop.meddling",
     "--from-shelf",
     "from_shelf",
     "git-untold.json",
     "\"wish\"",
     "\"wishes\"",
-    "/wish",
     "\"nobody\"",
 ];
 

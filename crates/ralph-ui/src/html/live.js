@@ -61,7 +61,7 @@
   async function send(request, success) {
     reply.textContent = "…";
     try {
-      const answer = await fetch("wish", {
+      const answer = await fetch("request", {
         method: "POST",
         headers: { "Content-Type": "application/json", "X-Ralph-Token": body.dataset.token },
         body: JSON.stringify(request),

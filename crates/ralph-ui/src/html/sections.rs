@@ -75,7 +75,7 @@ pub(super) fn render_needs_you(summary: &Summary) -> Markup {
                 h3 { (clean_line(&task.id.0)) ": " (clean_line(&task.title)) }
                 p {
                     "Approved only because no further review was allowed, after " (task.reviews)
-                    ". Look at it by hand: " (clean_line(&task.feedback))
+                    ". Check it yourself: " (clean_line(&task.feedback))
                 }
             }
         }

@@ -129,8 +129,7 @@ fn ids_are_there_once_and_links_lead_somewhere() {
 #[test]
 fn the_page_begins_with_outcome_and_next_commands() {
     let report = night_report();
-    let mut page =
-        page(&report, RunActivity::Ended, &mut |_, _| Err("git has cleared it away".into()));
+    let mut page = page(&report, RunActivity::Ended, &mut |_, _| Err("git has removed it".into()));
     page = page.split("</style>").nth(1).expect("a body").to_owned();
     let mut from = 0;
     for part in [
@@ -156,7 +155,7 @@ fn the_page_begins_with_outcome_and_next_commands() {
         "<h2>Attempts</h2>",
         "gates failed",
         "exit code 0, 1.5s",
-        "The diff is not available: git has cleared it away",
+        "The diff is not available: git has removed it",
         "No tests.",
         "<h2>Where the work is</h2>",
         "1abcdef",

@@ -152,7 +152,7 @@ mod tests {
 
             - **US-3** (Never works), after 5 failed attempts: failed: none of 5 attempts passed; its work is on wip/x
 
-            ## Approved at the cap (look at them by hand)
+            ## Approved at the cap (check them yourself)
 
             - **US-2** (Does \*it\*), after 5 reviews: [AUTO-APPROVED AT CAP] still slow
 
@@ -164,7 +164,7 @@ mod tests {
             | 5 | 1 |
 
             Many tasks took three reviews or more: they catch real faults.
-            1 task hit the cap of reviews: look at the work by hand.
+            1 task hit the cap of reviews: check the work yourself.
 
             ## Tasks
 

@@ -16,7 +16,7 @@ pub(super) fn add_auto_approved(page: &mut String, tasks: &[AutoApprovedTask]) {
     if tasks.is_empty() {
         return;
     }
-    page.push_str("\n## Approved at the cap (look at them by hand)\n\n");
+    page.push_str("\n## Approved at the cap (check them yourself)\n\n");
     for task in tasks {
         let (id, title) = (escape_markdown(&task.id.0), escape_markdown(&task.title));
         let (reviews, feedback) = (task.reviews, escape_markdown(&task.feedback));
@@ -63,7 +63,7 @@ pub(super) fn add_reviews(page: &mut String, reviews: Option<&ReviewStats>) {
     if reviews.at_cap > 0 {
         let s = choose_plural(reviews.at_cap as usize);
         page.push_str(&format!(
-            "{} task{s} hit the cap of reviews: look at the work by hand.\n",
+            "{} task{s} hit the cap of reviews: check the work yourself.\n",
             reviews.at_cap
         ));
     }

@@ -295,7 +295,7 @@ fn the_page_starts_with_what_needs_a_person() {
         - Stuck: No
         - Quality warnings: 0
 
-        ## Approved at the cap (look at them by hand)
+        ## Approved at the cap (check them yourself)
 
         - **T1** (Write the parser), after 2 reviews: [AUTO-APPROVED AT CAP] No tests.
 
@@ -306,7 +306,7 @@ fn the_page_starts_with_what_needs_a_person() {
         | 2 | 1 |
 
         Some tasks needed a second look.
-        1 task hit the cap of reviews: look at the work by hand.
+        1 task hit the cap of reviews: check the work yourself.
 
         ## Requested changes
 
@@ -422,7 +422,7 @@ fn the_status_has_questions_on_top_and_a_line_for_each_task() {
         ✘ T2  failed  # x | `y` <script> [z](http://z) ## Completed: 9/9 tasks (3 of 5 attempts failed, $0.06)
         ✘ T3  failed  Send the mail (2 of 5 attempts failed, $0.04)
 
-        T1 was approved at the cap of reviews: look at it by hand
+        T1 was approved at the cap of reviews: check it yourself
     "#]].assert_eq(&crate::status::describe_run(
         &night(),
         &crate::status::RunForecast::default(),

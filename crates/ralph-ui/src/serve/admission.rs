@@ -68,7 +68,7 @@ pub(super) fn admit_request(
             let since = request.header("last-event-id").or(given).map(str::to_owned);
             Ok(ServeRoute::Events { key: parse_key(run)?, since })
         }
-        (ServeMethod::Post, ["run", run, "wish"]) => Ok(ServeRoute::Control {
+        (ServeMethod::Post, ["run", run, "request"]) => Ok(ServeRoute::Control {
             key: parse_key(run)?,
             request: parse_control_request(request, &own, token)?,
         }),
@@ -182,7 +182,7 @@ mod tests {
             ("/TOKEN/run/", 404),
             ("/TOKEN/run/../", 404),
             ("/TOKEN/run/..%2f../", 404),
-            ("/TOKEN/run/ab-1/wish", 404),
+            ("/TOKEN/run/ab-1/request", 404),
             ("/open", 404),
         ] {
             assert_eq!(get(path), Err(status), "{path}");
@@ -221,7 +221,7 @@ mod tests {
         let kind = ("content-type", "application/json");
         let skip = r#"{"wish":"skip","task":"T1"}"#;
         let post = |headers: &[(&str, &str)], body: &str| {
-            decide(&request(ServeMethod::Post, "/TOKEN/run/a/wish", headers, body))
+            decide(&request(ServeMethod::Post, "/TOKEN/run/a/request", headers, body))
         };
         let all = [host, origin, token, kind];
         let control = ControlRequest::Skip { task: TaskId("T1".into()) };

@@ -138,7 +138,7 @@ impl Scene {
             "Origin: http://127.0.0.1:{}\r\nX-Ralph-Token: {TOKEN}\r\nContent-Type: application/json\r\n",
             self.port
         );
-        self.ask("POST", &format!("/TOKEN/run/{run}/wish"), &headers, body)
+        self.ask("POST", &format!("/TOKEN/run/{run}/request"), &headers, body)
     }
 }
 
@@ -194,7 +194,7 @@ fn malformed_requests_are_rejected_and_closed() {
     check_status(&scene.raw(long.as_bytes()), 431);
     check_status(&scene.raw(b"\x16\x03\x01junk\r\n\r\n"), 400);
     check_status(&scene.raw(b"GET / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"), 400);
-    let body = scene.text("POST", "/TOKEN/run/run-1/wish", "", &"x".repeat(40_000));
+    let body = scene.text("POST", "/TOKEN/run/run-1/request", "", &"x".repeat(40_000));
     check_status(&scene.raw(body.as_bytes()), 413);
     check_status(&scene.raw(b"POST / HTTP/1.1\r\nContent-Length: 99999999999\r\n\r\n"), 400);
     // A second request behind the first is never read.
@@ -211,7 +211,7 @@ fn slow_clients_are_dropped_and_others_are_served_meanwhile() {
     let mut slow = scene.connect();
     slow.write_all(b"GET / HT").expect("sent");
     let mut body = scene.connect();
-    let text = scene.text("POST", "/TOKEN/run/run-1/wish", "", "0123456789");
+    let text = scene.text("POST", "/TOKEN/run/run-1/request", "", "0123456789");
     body.write_all(&text.as_bytes()[..text.len() - 5]).expect("sent");
     let silent = scene.connect();
     check_status(&scene.get("/TOKEN/"), 200);
@@ -273,7 +273,7 @@ fn control_requests_reach_the_run_or_report_why_not() {
     let answer = scene.request_control("run-over", r#"{"wish":"stop"}"#);
     check_status(&answer, 409);
     assert!(answer.ends_with("No run is active.\n"), "{answer}");
-    let forged = scene.ask("POST", "/TOKEN/run/run-1/wish", "", r#"{"wish":"stop"}"#);
+    let forged = scene.ask("POST", "/TOKEN/run/run-1/request", "", r#"{"wish":"stop"}"#);
     check_status(&forged, 403);
     assert!(scene.requests.try_recv().is_err(), "nothing else arrived");
     check_status(&scene.request_control("none", r#"{"wish":"stop"}"#), 404);
@@ -369,7 +369,7 @@ fn a_port_is_taken_by_one() {
 proptest::proptest! {
     #[test]
     fn no_request_is_admitted_without_host_and_token(
-        text in "(GET|POST) /(0123456789abcdef0123456789abcdef)?(/run/|/events|/wish|\\?token=|%2e|[ -~]){0,6} HTTP/1.1\r\n(Host: 127.0.0.1:4711\r\n)?(Origin: |X-Ralph-Token: |0123456789abcdef0123456789abcdef|Content-Type: application/json|\r\n){0,6}\r\n\r\n"
+        text in "(GET|POST) /(0123456789abcdef0123456789abcdef)?(/run/|/events|/request|\\?token=|%2e|[ -~]){0,6} HTTP/1.1\r\n(Host: 127.0.0.1:4711\r\n)?(Origin: |X-Ralph-Token: |0123456789abcdef0123456789abcdef|Content-Type: application/json|\r\n){0,6}\r\n\r\n"
     ) {
         use admission::ServeRoute;
 

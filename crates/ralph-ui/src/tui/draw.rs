@@ -262,7 +262,12 @@ impl ScreenPainter<'_> {
     fn draw_gates(&mut self, row: Rect) {
         let mut x = self.put_painted(row, row.x, Paint::Dim, "Gates ");
         if self.screen.facts.gates.is_empty() {
-            self.put_painted(row, x, Paint::Warn, "none: nothing is checked but the agent's word");
+            self.put_painted(
+                row,
+                x,
+                Paint::Warn,
+                "none: only the agent decides whether the work is done",
+            );
         }
         let ScreenState { style, now, facts, .. } = self.screen;
         let span =

@@ -50,7 +50,7 @@ pub(crate) struct ScreenFacts {
     pub(crate) gates: Vec<GateRow>,
     /// Usage that the current agent call has reported so far.
     call_usage: Usage,
-    /// Sequence number of the last `PlanSeen` event; 0 if there is none.
+    /// Sequence number of the last `PlanSeen` event, or 0.
     plan_seen: u64,
 }
 

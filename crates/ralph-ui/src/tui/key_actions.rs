@@ -197,7 +197,7 @@ fn handle_search_key(
     if *key == TerminalKey::Enter {
         let room = screen.stream_size();
         if !screen.scroll.search_for(editor.text(), room) && !editor.text().is_empty() {
-            screen.hint = Some(format!("\"{}\" is not there", editor.text()));
+            screen.hint = Some(format!("\"{}\" was not found", editor.text()));
         }
     } else if *key != TerminalKey::Escape {
         editor.apply_key(key);

@@ -65,8 +65,8 @@ the results of the tasks. Archive and fresh documents are committed, and nothing
 
 pub(super) const CLEANING: &str = "\
 Commits, branches and your files stay, and so does a run for which changes are set aside. Work that
-a run saved stays under refs/ralph/kept/, unless --kept is given. A run that is removed cannot be
-resumed or reported any more.";
+a run saved stays under refs/ralph/kept/, unless --kept is given. A removed run can no longer be
+resumed or reported.";
 
 pub(super) const SCAFFOLD: &str = "\
 Without --yes, --workflow or --from it asks on a terminal, and writes only after the last answer.
@@ -98,11 +98,11 @@ machine only; over SSH, forward the same port: ssh -L 7777:127.0.0.1:7777 HOST, 
 there. Ctrl-C ends it. Watching does not affect runs.";
 
 pub(super) const TRUSTING: &str = "\
-The settings of a project may tighten what you say of `sandbox` and `guard` in your own settings, or
-what is built in, but not loosen it. They may not make ralph run programs outside of the sandbox,
-read files outside of the project, or start a program with your login. A repository that you cloned
-could do all of that. `ralph trust` shows what its settings would do and asks; another setting, or
-another content of a program or of a list of MCP servers, is asked about again.
+The settings of a repository that you cloned could switch off the sandbox, run programs outside of
+it, read files outside of the project, or start a program with your login. So a project's settings
+may tighten your own values of `sandbox` and `guard` (or the defaults), but not loosen them, and do
+nothing of the kind without your trust. `ralph trust` shows what the settings would do and asks. It
+asks again when a setting changes, or the content of a program or of a list of MCP servers.
 
 Exit codes:
     0  the project is trusted with all that its settings ask for
@@ -131,8 +131,7 @@ ralph help lists every command, and explains topics.
 ";
 
 pub(super) const RESUMING: &str = "\
-For a run that is not active any more, and for one that is only paused, which then continues in
-its own terminal.";
+A run that has ended or crashed continues in this terminal, a paused run in its own.";
 
 pub(super) const PAUSING: &str = "\
 An answer of an agent is checked and landed first. `ralph resume` continues, `ralph stop` stops.

@@ -9,7 +9,7 @@ use crate::settings::FlagSetting;
 /// Options about the full-screen view.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct TuiArgs {
-    /// Show the run on a full screen, with keys to pause, stop, skip and take notes.
+    /// Show the run on a full screen, with keys to pause, stop, skip tasks and send notes.
     #[arg(long, overrides_with = "no_tui")]
     pub(crate) tui: bool,
     /// Show it line by line; this is the default.

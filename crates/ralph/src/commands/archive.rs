@@ -158,10 +158,10 @@ impl ArchiveSource {
             let place = documents.resolve_path(name);
             let refused = |what: String| {
                 CliError::for_input(format!("cannot write `{name}`: {what}"))
-                    .with_hint(format!("what was there is in {ARCHIVES}; nothing is lost"))
+                    .with_hint(format!("the old documents are in {ARCHIVES}; nothing is lost"))
             };
             if !fs::read(&place).is_ok_and(|now| now == *content) {
-                return Err(refused("it was changed meanwhile".to_owned()));
+                return Err(refused("it was changed in the meantime".to_owned()));
             }
             let text = if *name == documents.tasks {
                 templates::render_tasks("", None, &commands)

@@ -70,7 +70,7 @@ fn start_build(
             .with_hint("`ralph plan` makes them from the requirements, `ralph tasks add` adds one");
         for other in task_file::find_other_task_files(&project, &list) {
             complaint = complaint.with_hint(format!(
-                "`{other}` is there too: `\"tasks\": {{ \"file\": \"{other}\" }}` in the settings uses it"
+                "`{other}` exists too: `\"tasks\": {{ \"file\": \"{other}\" }}` in the settings uses it"
             ));
         }
         return Err(complaint);
@@ -143,7 +143,7 @@ pub(super) fn find_task_id(list: &TaskList, name: &str) -> Result<TaskId, CliErr
     let complaint = CliError::for_input(format!("there is no task `{name}`"));
     Err(match find_nearest(name, list.tasks.iter().map(|task| task.id.0.as_str())) {
         Some(meant) => complaint.with_hint(format!("did you mean `{meant}`?")),
-        None => complaint.with_hint("`ralph tasks list` shows the tasks there are"),
+        None => complaint.with_hint("`ralph tasks list` shows all tasks"),
     })
 }
 

@@ -109,7 +109,7 @@ fn preview_call(
         (Some(call), Foreseen { state, .. }) => Ok(PreviewedCall { state, call }),
         (None, Foreseen { next: ForeseenAct::Open(_), state, .. }) => {
             Err(CliError::for_input(format!(
-                "the agent of iteration {} has answered, and the next prompt depends on what its gates say",
+                "the agent of iteration {} has answered, and the next prompt depends on its gate results",
                 state.iterations
             ))
             .with_hint("`ralph resume --dry-run` shows the next step"))
@@ -227,7 +227,7 @@ fn format_compaction(first: &CompactionPreview) -> String {
     let AgentRequest { iteration, prompt, .. } = &first.call.request;
     let chars = prompt.chars().count();
     let mut text = format!(
-        "\nBefore that, iteration {iteration} compacts what was handed over: {}.\n\
+        "\nBefore that, iteration {iteration} compacts the handoffs: {}.\n\
          The prompt above has the memory as it is now, with what is carried over by rule; what the\n\
          compaction will say is not known yet. Its own prompt has {chars} characters, in tokens:\n",
         first.trigger.reason()

@@ -76,7 +76,8 @@ pub(crate) fn main(common: &CommonArgs, args: &DemoArgs) -> Result<ExitStatus, C
     )
     .map_err(|error| CliError::from_git_error(error).with_hint("the demo needs git on the PATH"))?;
     let loaded = project.load_settings_without_user()?;
-    let recipe = recipe::for_prompt(&loaded, PromptSource::Text(PROMPT.to_owned()))?;
+    let mut recipe = recipe::for_prompt(&loaded, PromptSource::Text(PROMPT.to_owned()))?;
+    project.add_locked_paths_for_prompt(&mut recipe, &loaded);
     screen::print_data(&format_introduction(&project.directory));
     let options = StartOptions {
         dirty: DirtyPlan::Refuse,
@@ -186,7 +187,7 @@ fn build_scenario(args: &DemoArgs) -> serde_json::Value {
 
 fn format_introduction(project: &Path) -> String {
     format!(
-        "A throw-away repository: {}\nA program to finish (greet.sh), a real test for it (test.sh), and a scripted agent\nthat claims to be done before it is. What it says costs nothing.\n\n",
+        "A throw-away repository: {}\nA program to finish (greet.sh), a real test for it (test.sh), and a scripted agent\nthat claims to be done too early. No model is called; the costs it reports are made up.\n\n",
         project.display()
     )
 }
@@ -219,14 +220,14 @@ fn format_report(
     let log =
         ralph_io::git::scratch::read_log(&place.project, &project.env, &Watch::new_detached())
             .map_err(CliError::from_git_error)?;
-    text.push_str(&format!("\nThe history it left; what ralph committed had passed:\n{log}"));
+    text.push_str(&format!("\nThe history; ralph committed only what passed:\n{log}"));
     text.push_str("\nWith an agent of your own: ralph run -p \"...\" --agent claude\n");
     Ok(text)
 }
 
 fn describe_verdict(verdict: &Verdict) -> String {
     match verdict {
-        Verdict::Complete => "The agent said DONE, and the test agreed.".to_owned(),
+        Verdict::Complete => "The agent said DONE, and the test passed.".to_owned(),
         Verdict::Passed { .. } => "The test passed; the agent was not done.".to_owned(),
         Verdict::GatesFailed { .. } => "The agent said DONE. The test failed, so that did not \
              count, and its output\n     went into the next prompt."
@@ -240,6 +241,6 @@ fn describe_verdict(verdict: &Verdict) -> String {
             format!("The review: {}.", ReviewResult::new(*verdict, feedback).name())
         }
         Verdict::Skipped { .. } => "The task was skipped.".to_owned(),
-        Verdict::Compacted { .. } => "What was handed over was compacted.".to_owned(),
+        Verdict::Compacted { .. } => "The handoffs were compacted.".to_owned(),
     }
 }

@@ -219,7 +219,8 @@ fn describe_step(step: &Step) -> String {
 
 fn describe_gates(recipe: &Recipe) -> String {
     if recipe.gates.is_empty() {
-        return "\nThere are no gates: the agent's word alone completes the work.\n".to_owned();
+        return "\nThere are no gates: only the agent decides whether the work is complete.\n"
+            .to_owned();
     }
     let mut text = String::from("\nThen it runs the gates\n");
     for gate in &recipe.gates {
@@ -284,7 +285,7 @@ fn describe_landing(preview: &RunPreview, calls: &CallPreview) -> String {
 fn describe_memory(recipe: &Recipe) -> String {
     let Some(policy) = &recipe.memory else { return String::new() };
     format!(
-        "\nWhat was handed over is compacted by `{}` after {} attempts, beyond {} bytes, or when a\ntask wants documentation. That does not count as an iteration.\n",
+        "\nHandoffs are compacted by `{}` after {} attempts, beyond {} bytes, or when a\ntask wants documentation. That does not count as an iteration.\n",
         recipe.agent_for(Role::Compact).command,
         policy.every_iterations,
         policy.threshold_bytes

@@ -149,7 +149,7 @@ fn format_report(setup: &InitSetup<'_>, outline: &InitPlan, done: &StepResults) 
     }
     let is_the_projects = |file: &Path| file.ends_with(SETTINGS) || file.ends_with(LOCAL);
     if let Some(user) = loaded.files.first().filter(|file| !is_the_projects(file)) {
-        text.push_str(&format!("\nYour own settings hold here too: {}\n", user.display()));
+        text.push_str(&format!("\nYour own settings apply here too: {}\n", user.display()));
     }
     text.push_str(&format!("\n{}\n\nNext:\n", outline.checks));
     let needs_trust = match &setup.answered {
@@ -249,7 +249,7 @@ impl InitSetup<'_> {
         let example =
             example.unwrap_or_else(|| "{ \"kind\": \"test\", \"command\": \"…\" }".into());
         format!(
-            "Nothing says how this project is checked: name its commands in {SETTINGS}:\n\"gates\": [{example}]"
+            "No command that checks this project was found: name some in {SETTINGS}:\n\"gates\": [{example}]"
         )
     }
 
@@ -270,8 +270,10 @@ impl InitSetup<'_> {
         }
         let name = self.project.directory.file_name().unwrap_or_default().to_string_lossy();
         Feature::parse(&name, "--name").map_err(|_| {
-            CliError::for_input("the feature has no name, and the directory gives it none")
-                .with_hint(usage)
+            CliError::for_input(
+                "the feature has no name, and the name of the directory cannot be used",
+            )
+            .with_hint(usage)
         })
     }
 }

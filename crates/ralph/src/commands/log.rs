@@ -65,19 +65,19 @@ pub(crate) fn main(common: &CommonArgs, args: &LogArgs) -> Result<ExitStatus, Cl
         let is_active = RunLock::find_holder(layout.state()).is_some();
         while let Some((recorded, text)) = tail.next_event().map_err(CliError::from_input_error)? {
             // A journal that does not fold can still be printed.
-            if args.json && !filter.needs_place() {
+            if args.json && !filter.needs_context() {
                 if filter.shows(&recorded, None) {
                     is_read &= screen::try_print_data(&format!("{text}\n")).is_ok();
                 }
                 continue;
             }
-            let before = state.as_ref().and_then(EventPlace::from_state);
+            let before = state.as_ref().and_then(EventContext::from_state);
             let now = match state.take() {
                 None => start_state(&recorded),
                 Some(mut state) => apply_event(&mut state, &recorded).map(|()| state),
             }
             .map_err(CliError::from_input_error)?;
-            if filter.shows(&recorded, EventPlace::from_state(&now).or(before).as_ref()) {
+            if filter.shows(&recorded, EventContext::from_state(&now).or(before).as_ref()) {
                 if args.json {
                     is_read &= screen::try_print_data(&format!("{text}\n")).is_ok();
                 } else {
@@ -103,12 +103,12 @@ struct LogFilter {
 
 /// The iteration and the task of an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct EventPlace {
+struct EventContext {
     iteration: u32,
     task: Option<TaskId>,
 }
 
-impl EventPlace {
+impl EventContext {
     fn from_state(state: &RunState) -> Option<Self> {
         let current = state.current.as_ref()?;
         Some(Self { iteration: current.number.0, task: current.task.clone() })
@@ -129,12 +129,12 @@ impl LogFilter {
     }
 
     /// Returns whether the filter depends on the iteration or task of an event.
-    fn needs_place(&self) -> bool {
+    fn needs_context(&self) -> bool {
         self.iteration.is_some() || self.task.is_some()
     }
 
     /// Returns whether an event of this iteration and task is shown.
-    fn shows(&self, recorded: &Recorded, place: Option<&EventPlace>) -> bool {
+    fn shows(&self, recorded: &Recorded, place: Option<&EventContext>) -> bool {
         let is_late = self.since.is_none_or(|since| recorded.at >= since);
         let is_there = self
             .iteration
@@ -197,7 +197,7 @@ pub(super) fn choose_run(state: &Path, named: Option<&str>) -> Result<RunId, Cli
         }),
         Some(name) => begun.find(|run| run.id.0 == name).ok_or_else(|| {
             CliError::for_input(format!("there is no run `{name}` in this directory"))
-                .with_hint("`ralph status` names the last one, which is meant without a name")
+                .with_hint("without a name, the last run is used; `ralph status` shows its id")
         }),
     }
     .map(|run| run.id)

@@ -87,12 +87,12 @@ impl AttemptDiffs {
             return known.clone();
         }
         let diff = match &self.repository {
-            None => Err("the repository is not there any more".to_owned()),
+            None => Err("the repository no longer exists".to_owned()),
             // Git eventually prunes the trees of discarded work.
             Some(repository) => repository
                 .build_patch(from, to, DIFF_CHARS)
                 .map(|patch| self.masker.mask_text(&patch).into_owned())
-                .map_err(|_| "git has cleared it away".to_owned()),
+                .map_err(|_| "git has removed it".to_owned()),
         };
         if self.known.len() >= MAX_CACHED_DIFFS {
             self.known.clear();

@@ -89,7 +89,7 @@ fn read_existing_list(
             let progress = file.list().progress();
             let (done, total) = (progress.done, progress.total);
             CliError::for_input(format!(
-                "work on `{name}` has begun ({done} of {total} done), and a new plan would forget it"
+                "work on `{name}` has begun ({done} of {total} done), and a new plan would discard that"
             ))
             .with_hint("`ralph build` continues it; `ralph archive` archives it")
         }

@@ -159,7 +159,7 @@ fn validate_plugin(
     });
     let by_whom = match &asked {
         Some(_) => "ralph and Claude Code find no mistakes",
-        None => "ralph finds no mistakes; Claude Code is not there to be asked",
+        None => "ralph finds no mistakes; Claude Code is not installed",
     };
     if problems.is_empty() {
         print_result(json, &facts, &format!("{shown}: {by_whom}"));
@@ -211,7 +211,7 @@ impl<'a> ClaudeCli<'a> {
     fn find_marketplace(&self, place: &Path) -> Result<RegisteredMarketplace, CliError> {
         let printed = self.run_or_fail(&claude_plugins::build_list_args())?;
         let Some(known) = claude_plugins::parse_marketplaces(&printed) else {
-            let message = format!("`{}` does not say which marketplaces it knows", self.command);
+            let message = format!("`{}` did not list its marketplaces", self.command);
             return Err(CliError::new(ExitStatus::AgentFailed, message)
                 .with_hint("update Claude Code, then install again"));
         };

@@ -313,12 +313,12 @@ fn describe_sandbox(backend: Backend, spec: &SandboxSpec) -> String {
     let sorted = SandboxPathGroups::from_spec(spec);
     for (heading, paths) in [
         ("Writable", &sorted.writable),
-        ("Writable, empty at first and gone afterwards", &sorted.scratch),
-        ("Writable, lasting, not yours (`ralph clean` empties them)", &sorted.caches),
-        ("Read-only in what is writable", &sorted.protected),
+        ("Writable, empty at first and removed afterwards", &sorted.scratch),
+        ("Writable, kept, separate from yours (`ralph clean` empties them)", &sorted.caches),
+        ("Read-only inside writable directories", &sorted.protected),
         ("Removed after the call, where created", &sorted.absent),
         ("Hidden", &sorted.hidden),
-        ("Visible in what is hidden", &sorted.shown),
+        ("Visible inside hidden directories", &sorted.shown),
     ] {
         if !paths.is_empty() {
             let _ = writeln!(text, "\n{heading}:");
@@ -328,7 +328,7 @@ fn describe_sandbox(backend: Backend, spec: &SandboxSpec) -> String {
         }
     }
     text.push_str(match backend {
-        Backend::Container | Backend::Sbx => "\nNothing else of this machine is there.\n",
+        Backend::Container | Backend::Sbx => "\nNothing else of this machine is visible.\n",
         Backend::Native | Backend::Bwrap | Backend::Landlock | Backend::Guard | Backend::None => {
             "\nEverything else is read-only.\n"
         }
@@ -343,7 +343,7 @@ fn describe_network(network: &SandboxNetwork) -> &'static str {
     match network {
         SandboxNetwork::None => "none",
         SandboxNetwork::Host => "the host's",
-        SandboxNetwork::Proxy(_) => "what the proxy lets through",
+        SandboxNetwork::Proxy(_) => "what the proxy allows",
     }
 }
 

@@ -111,14 +111,16 @@ fn to_bind_error(port: u16, error: &io::Error) -> CliError {
     } else {
         CliError::for_input(format!("cannot listen on port {port} of 127.0.0.1: {error}"))
     };
-    complaint.with_hint("leave --port out, and any free port is taken")
+    complaint.with_hint("without --port, any free port is used")
 }
 
 /// Returns a random secret as hexadecimal digits.
 fn draw_token() -> Result<String, CliError> {
     let mut bytes = [0_u8; TOKEN_BYTES];
     let drawn = File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes));
-    drawn.map_err(|error| CliError::for_input(format!("there is no source of chance: {error}")))?;
+    drawn.map_err(|error| {
+        CliError::for_input(format!("no random numbers are available: {error}"))
+    })?;
     Ok(bytes.iter().fold(String::new(), |digits, byte| format!("{digits}{byte:02x}")))
 }
 
@@ -141,15 +143,16 @@ fn read_or_create_token(file: &Path) -> Result<String, CliError> {
     };
     let mode = file.metadata().map_err(|error| cannot("read", error))?.permissions().mode();
     if mode & 0o077 != 0 {
-        let complaint = CliError::for_input(format!("others may read the secret in `{shown}`"));
-        return Err(complaint.with_hint(format!("`chmod 600 {shown}` keeps it to you")));
+        let complaint =
+            CliError::for_input(format!("other users can read the secret in `{shown}`"));
+        return Err(complaint.with_hint(format!("`chmod 600 {shown}` makes it yours only")));
     }
     let is_digits = text.bytes().all(|byte| byte.is_ascii_hexdigit());
     if !is_digits || text.len() < MIN_TOKEN_DIGITS {
         let complaint = CliError::for_input(format!(
-            "`{shown}` is no secret of at least {MIN_TOKEN_DIGITS} hexadecimal digits"
+            "`{shown}` has no secret of at least {MIN_TOKEN_DIGITS} hexadecimal digits"
         ));
-        return Err(complaint.with_hint("name a file that is not there yet, and it is made"));
+        return Err(complaint.with_hint("name a file that does not exist yet; ralph creates it"));
     }
     Ok(text)
 }
@@ -338,7 +341,7 @@ impl FollowedPage {
     }
 
     /// Returns running time and current action of a run that is active.
-    fn look_at_activity(&self, look: RunActivity) -> (Option<Millis>, Option<CurrentAction>) {
+    fn read_activity(&self, look: RunActivity) -> (Option<Millis>, Option<CurrentAction>) {
         if look == RunActivity::Ended {
             return (None, None);
         }
@@ -379,7 +382,7 @@ impl FollowedRun for FollowedPage {
             control::list_pending(find_run_directory(&self.state, &self.run).path())
         };
         let has_output = look != RunActivity::Ended && self.read_new_output();
-        let (ran, action) = self.look_at_activity(look);
+        let (ran, action) = self.read_activity(look);
         let second = ran.map_or(0, |ran| ran.0 / 1000);
         let is_same = self.last == Some(look)
             && self.asked == asked

@@ -47,7 +47,7 @@ fn parse_since(text: &str) -> Result<Timestamp, CliError> {
     let day = text.parse::<jiff::civil::Date>().ok();
     let start = day.and_then(|day| day.to_zoned(clock::find_local_zone()).ok());
     start.map(|start| Timestamp(start.timestamp().as_millisecond())).ok_or_else(|| {
-        CliError::for_input(format!("`{text}` is no time to begin at"))
+        CliError::for_input(format!("`{text}` is not a start time"))
             .with_hint("write 12h, 7d, 2w or a date such as 2026-11-01")
     })
 }

@@ -139,9 +139,9 @@ impl<'a> RunStatusView<'a> {
 
     fn describe(&self, holder: Option<&Option<LockHolder>>, style: &Style) -> String {
         let outlook = self.outlook();
-        let standstill = holder.and_then(|_| outlook.idle_reason());
-        let standstill = standstill.map(|it| format!(", {it}")).unwrap_or_default();
-        let status = format!("{}{standstill}", describe_run_status(&self.summary, holder));
+        let idle = holder.and_then(|_| outlook.idle_reason());
+        let idle = idle.map(|it| format!(", {it}")).unwrap_or_default();
+        let status = format!("{}{idle}", describe_run_status(&self.summary, holder));
         status::describe_run(&self.summary, &outlook.forecast(), &status, style)
     }
 

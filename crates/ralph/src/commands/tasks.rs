@@ -266,10 +266,10 @@ fn write_changes(file: &mut TaskFile, changes: &[TaskChange]) -> Result<(), CliE
 fn parse_status(word: &str) -> Result<TaskStatus, CliError> {
     let by_hand = "pending, done, failed or skipped";
     match TaskStatus::from_name(&word.replace('-', "_")) {
-        Some(TaskStatus::InProgress) => Err(CliError::for_input(
-            "`in_progress` cannot be set by hand: it is the sign of a run at work",
-        )
-        .with_hint(format!("set {by_hand}"))),
+        Some(TaskStatus::InProgress) => {
+            Err(CliError::for_input("`in_progress` cannot be set by hand: only a run sets it")
+                .with_hint(format!("set {by_hand}")))
+        }
         Some(status) => Ok(status),
         None => {
             let complaint = CliError::for_input(format!("there is no status `{word}`"));

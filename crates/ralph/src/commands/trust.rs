@@ -41,10 +41,10 @@ pub(crate) fn main(common: &CommonArgs, args: &TrustArgs) -> Result<ExitStatus, 
 fn check_not_agent() -> Result<(), CliError> {
     match ["RALPH_RUN_ID", "RALPH_ACTIVE"].into_iter().find(|name| env::var_os(name).is_some()) {
         Some(name) => Err(CliError::for_input(format!(
-            "`ralph trust` is for people, and {name} says that this is the work of an agent"
+            "`ralph trust` is for users only, and {name} shows that an agent runs it"
         ))),
         None if process::is_descendant_of_any() => Err(CliError::for_input(
-            "`ralph trust` is for people, and this was started by an agent of a run",
+            "`ralph trust` is for users only, and an agent of a run started it",
         )),
         None => Ok(()),
     }
@@ -63,9 +63,7 @@ fn trust_project(
         }
     };
     if demands.is_empty() {
-        print(&format!(
-            "The settings of {shown} do not reach beyond it: there is nothing to trust."
-        ));
+        print(&format!("The settings of {shown} need no trust."));
         return Ok(ExitStatus::Complete);
     }
     let indented = format!("  {}", project.list_loosenings(&demands).replace('\n', "\n  "));
@@ -78,7 +76,7 @@ fn trust_project(
         return Ok(ExitStatus::Complete);
     }
     // Printed even with --quiet: the user must see what is accepted.
-    screen::print_line(&sanitize_text(&format!("The settings of {shown} reach beyond it:")));
+    screen::print_line(&sanitize_text(&format!("The settings of {shown} need your trust:")));
     screen::print_line(&sanitize_text(&indented));
     if !args.yes {
         if !screen::can_ask() {
@@ -92,12 +90,12 @@ fn trust_project(
     }
     // Read again: the settings may have changed while the user was asked.
     if find_all_demands(project, args)? != demands {
-        return Err(CliError::for_input("the settings have changed meanwhile")
+        return Err(CliError::for_input("the settings have changed in the meantime")
             .with_hint("look at them again with `ralph trust`"));
     }
     let mark = TrustEntry::new(subject, &demands, clock::now());
     TrustStore::load(|name| env::var_os(name))?.add_entry(mark)?;
-    print(&format!("{shown} is trusted with it. `ralph trust --remove` takes it back."));
+    print(&format!("{shown} is trusted with it. `ralph trust --remove` revokes that."));
     Ok(ExitStatus::Complete)
 }
 

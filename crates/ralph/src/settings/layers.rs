@@ -331,7 +331,9 @@ impl LayerReader {
             }
         };
         let hint = match &finding.fault {
-            SettingFault::Type(_) => self.find_other_place(index, path).or(finding.hint.clone()),
+            SettingFault::Type(_) => {
+                self.find_conflicting_layer(index, path).or(finding.hint.clone())
+            }
             SettingFault::UnknownKey | SettingFault::Value(_) => finding.hint.clone(),
         };
         let place = ProblemLocation::Value(source.find_origin(path, part));
@@ -339,7 +341,7 @@ impl LayerReader {
     }
 
     /// Returns a hint where an earlier layer sets the same key as an object.
-    fn find_other_place(&self, index: usize, path: &JsonPath) -> Option<String> {
+    fn find_conflicting_layer(&self, index: usize, path: &JsonPath) -> Option<String> {
         let object = self.layers[..index].iter().rev().find(|layer| {
             let found = path.keys().try_fold(&layer.value, |value, key| value.get(key));
             found.is_some_and(Value::is_object) && !path.0.is_empty()

@@ -164,7 +164,7 @@ impl LooserRule {
     /// Returns what exceeds the bound, if anything does.
     fn find_excess(self, bound: &Value, asked: &Value) -> Option<Value> {
         let is_looser = match self {
-            Self::Order(groups) => rank_of(groups, asked) > rank_of(groups, bound),
+            Self::Order(groups) => find_rank(groups, asked) > find_rank(groups, bound),
             Self::Given => asked == &Value::Bool(true) && bound != &Value::Bool(true),
             Self::Most => parse_amount(asked) > parse_amount(bound),
             Self::Same => !asked.is_null() && asked != bound,
@@ -184,7 +184,7 @@ impl LooserRule {
 }
 
 /// Returns the rank of a value. An unlisted value is the loosest, so a new one must be listed.
-fn rank_of(groups: &[&[&str]], value: &Value) -> usize {
+fn find_rank(groups: &[&[&str]], value: &Value) -> usize {
     let word = value.as_str().unwrap_or(UNSET);
     groups.iter().position(|group| group.contains(&word)).unwrap_or(groups.len())
 }

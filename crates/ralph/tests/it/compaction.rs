@@ -259,7 +259,7 @@ fn context_shows_the_compaction_that_comes_first_and_what_follows() {
     let shown = looked_at(&[]);
     for expect in [
         "Iteration 3: implement t2, in run ",
-        "\nBefore that, iteration 2 compacts what was handed over: it is due.\n",
+        "\nBefore that, iteration 2 compacts the handoffs: it is due.\n",
         "\nhandoffs ",
         "\ntotal ",
     ] {

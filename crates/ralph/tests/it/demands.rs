@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::{done, repository, run, sealed};
 
-const REFUSED: &str = "reach beyond it, and you do not trust it";
+const REFUSED: &str = "settings of this project need your trust";
 
 /// Writes a program into the project that leaves a trace outside of it.
 fn write_evil(sealed: &Sealed, path: &str) {
@@ -264,7 +264,7 @@ fn trust_lists_what_would_run_or_be_read() {
     let shown = |text: &str| text.replace(&sealed.root().display().to_string(), "ROOT");
     let end = sealed.run_ralph(&["trust"]).expect_code(2);
     expect![[r#"
-        The settings of ROOT/project reach beyond it:
+        The settings of ROOT/project need your trust:
           .ralph/settings.json:27:12: `sandbox.git` asks for "agent"; your bound is `not set` (default)
           .ralph/settings.json:19:16: `scm.command` would run `./evil.sh` outside of the sandbox, as you
           .ralph/settings.json:20:14: `scm.tasks` would run `./evil.sh push -f` outside of the sandbox, as you

@@ -382,3 +382,11 @@ fn the_page_of_a_report_has_a_default_name_and_is_opened() {
     sealed.wait_for("../opened");
     assert!(sealed.read_file("../opened").trim_end().ends_with(&page));
 }
+
+#[test]
+fn the_demo_rejects_an_early_claim_and_protects_its_test() {
+    let end = sealed().run_ralph(&["demo", "--fast"]).expect_code(0);
+    let end = end.expect_stderr("protected: test.sh").expect_stderr("Failed gate: sh test.sh");
+    assert!(end.stdout.contains("The test failed, so that did not count"), "{}", end.stdout);
+    assert!(end.stdout.contains("The agent said DONE, and the test passed."), "{}", end.stdout);
+}

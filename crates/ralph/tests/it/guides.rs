@@ -367,7 +367,14 @@ fn documented_exit_codes_and_messages_match_the_program() {
             2,
             "",
         ),
-        ("plan.md", "with nothing to put away,\nwith 2", &[], "archive", 2, "nothing to archive"),
+        (
+            "plan.md",
+            "if there is nothing to archive, with 2",
+            &[],
+            "archive",
+            2,
+            "nothing to archive",
+        ),
         ("help/exit-codes.md", "no terminal for the questions", &[], "init", 2, "no terminal"),
         (
             "help/exit-codes.md",

@@ -35,9 +35,9 @@ fn a_fresh_project_gets_everything() {
         After every story these must succeed: cargo test
 
         Next:
-          1. Write down in ralph/prd.md what is to be built.
+          1. Describe in ralph/prd.md what is to be built.
           2. Name your agent in .ralph/settings.json: "agent": { "command": "claude" }
-          3. ralph plan     cuts it into stories
+          3. ralph plan     turns it into a task list
           4. ralph build    does them, one verified commit at a time
     "#]]
     .assert_eq(&end.stdout);
@@ -196,9 +196,9 @@ fn a_project_gets_a_first_specification_and_the_gates_that_were_found() {
         After every iteration these must succeed: npm run test, npm run lint
 
         Next:
-          1. Write down in specs/overview.md what is to be there.
+          1. Describe in specs/overview.md what is to be built.
           2. Name your agent in .ralph/settings.json: "agent": { "command": "claude" }
-          3. git add specs .ralph && git commit -m "Say what is to be there"
+          3. git add specs .ralph && git commit -m "Add the specification"
           4. ralph plan     compares it with the code, and plans what is missing
           5. ralph build    does the plan, one item an iteration
     "#]]
@@ -229,7 +229,7 @@ fn specifications_that_are_there_stay() {
     sealed.write_file("specs/search.md", "# Search\n");
     let end = sealed.run_ralph(&specs).expect_code(0);
     assert!(end.stdout.contains("kept    specs/\n"), "{}", end.stdout);
-    assert!(end.stdout.contains("1. Write down in specs/ what"), "{}", end.stdout);
+    assert!(end.stdout.contains("1. Describe in specs/ what"), "{}", end.stdout);
     assert!(end.stdout.contains("\"gates\": [{ \"kind\": \"test\""), "{}", end.stdout);
     let there = fs::read_dir(sealed.project_dir().join("specs")).expect("readable").count();
     assert_eq!(there, 1);
@@ -365,7 +365,7 @@ fn an_agent_that_your_own_settings_name_is_not_named_again() {
     fs::write(own.join("settings.json"), r#"{"agent": {"command": "amp"}}"#).expect("written");
     let end = sealed.run_ralph(&["init", "--yes"]).expect_code(0);
     assert!(!sealed.read_file(".ralph/settings.json").contains("agent"), "{}", end.stdout);
-    assert!(end.stdout.contains("Your own settings hold here too"), "{}", end.stdout);
+    assert!(end.stdout.contains("Your own settings apply here too"), "{}", end.stdout);
 }
 
 #[test]
@@ -428,7 +428,7 @@ fn of_two_lists_the_used_one_is_reported() {
     let end = init(&sealed, &["--name", "x"]).expect_code(0);
     let message = "found   plan.json, which is not used: ralph/tasks.json is the task list";
     assert!(end.stdout.contains(message), "{}", end.stdout);
-    sealed.run_ralph(&["build"]).expect_code(2).expect_stderr("`plan.json` is there too");
+    sealed.run_ralph(&["build"]).expect_code(2).expect_stderr("`plan.json` exists too");
 }
 
 #[test]

@@ -217,7 +217,7 @@ fn untrusted_project_cannot_send_notifications() {
     ] {
         let sealed = sealed();
         sealed.write_script(&done(), &section);
-        let end = run(&sealed, &[]).expect_code(2).expect_stderr("you do not trust it");
+        let end = run(&sealed, &[]).expect_code(2).expect_stderr("need your trust");
         assert!(end.stderr.contains(&format!("`{key}` asks for")), "{}", end.stderr);
         sealed.run_ralph(&["notify", "--test"]).expect_code(2);
         assert!(!sealed.project_dir().join("notified").exists());

@@ -151,7 +151,7 @@ fn a_claude_that_refuses_is_quoted() {
 fn validating_finds_mistakes() {
     let sealed = sealed();
     let end = sealed.run_ralph(&["plugin", "validate"]).expect_code(0);
-    assert!(end.stdout.contains("Claude Code is not there to be asked"), "{}", end.stdout);
+    assert!(end.stdout.contains("Claude Code is not installed"), "{}", end.stdout);
     let copy = sealed.project_dir().join("copy");
     let status = sealed.build_command("cp").arg("-r").arg(place(&sealed)).arg(&copy).status();
     assert!(status.expect("cp runs").success());

@@ -55,7 +55,7 @@ fn runs_are_listed_and_control_needs_an_active_one() {
     assert!(get(port, &format!("/{token}/run/{key}x/")).starts_with("HTTP/1.1 404 "));
     assert!(get(port, "/").starts_with("HTTP/1.1 403 "));
     let request = format!(
-        "POST /{token}/run/{key}/wish HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\
+        "POST /{token}/run/{key}/request HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\
          Origin: http://127.0.0.1:{port}\r\nX-Ralph-Token: {token}\r\n\
          Content-Type: application/json\r\nContent-Length: 16\r\n\r\n{{\"wish\":\"pause\"}}"
     );
@@ -72,7 +72,7 @@ fn a_port_that_is_taken_is_named() {
     let port = taken.local_addr().expect("an address").port().to_string();
     let end = sealed.run_ralph(&["serve", "--port", &port]).expect_code(2);
     end.expect_stderr(&format!("ort {port} of 127.0.0.1 is in use"))
-        .expect_stderr("hint: leave --port out");
+        .expect_stderr("hint: without --port");
 }
 
 #[test]
@@ -115,7 +115,7 @@ fn only_requests_of_the_page_are_accepted() {
     let (_server, url, port) = serve(&sealed, &[]);
     let token = token(&url);
     let key = keys(port, &token).remove(0);
-    let (page, control) = (format!("/{token}/run/{key}/"), format!("/{token}/run/{key}/wish"));
+    let (page, control) = (format!("/{token}/run/{key}/"), format!("/{token}/run/{key}/request"));
     let host = format!("Host: 127.0.0.1:{port}\r\n");
     let origin = format!("Origin: http://127.0.0.1:{port}\r\n");
     let own = format!("X-Ralph-Token: {token}\r\n");
@@ -226,13 +226,13 @@ fn server_token_is_kept_on_request() {
         end.expect_stderr(what);
     };
     fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).expect("a mode");
-    refused("thers may read the secret");
+    refused("ther users can read the secret");
     fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).expect("a mode");
     for text in
         ["", "short", "../../../../../../../../../../etc/passwd", "not hexadecimal, however long"]
     {
         fs::write(&file, text).expect("written");
-        refused("is no secret of at least 32 hexadecimal digits");
+        refused("has no secret of at least 32 hexadecimal digits");
     }
     fs::remove_file(&file).expect("removed");
     symlink("/dev/null", &file).expect("a link");
@@ -298,7 +298,7 @@ fn long_journal_is_read_once_for_all_requests() {
     let mut received = String::new();
     for number in 10_001..10_004_u64 {
         let request = format!(
-            "POST /{token}/run/{key}/wish HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\
+            "POST /{token}/run/{key}/request HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\
              Origin: http://127.0.0.1:{port}\r\nX-Ralph-Token: {token}\r\n\
              Content-Type: application/json\r\nContent-Length: 16\r\n\r\n{{\"wish\":\"pause\"}}"
         );

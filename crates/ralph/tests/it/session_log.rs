@@ -60,7 +60,7 @@ fn the_blocks_of_a_whole_session() {
     sealed.write_script(&calls, &json!({ "guardrails": [{ "command": "test -f ok" }] }));
     run(&sealed, &[]).expect_code(0);
     expect![[r"
-        [warning] this is no git repository: nothing can be compared or undone
+        [warning] this is not a git repository: changes cannot be compared or undone
         [warning] there is no sandbox: agent and gates can do whatever you can
         ================================================================================
         ITERATION 1

@@ -71,7 +71,7 @@ fn loosened_settings_are_refused_with_key_position_and_hints() {
     }));
     let end = run(&sealed, &[]).expect_code(2);
     expect![[r#"
-        error: The settings of this project reach beyond it, and you do not trust it:
+        error: The settings of this project need your trust:
           .ralph/settings.json:14:15: `sandbox.network.mode` asks for "host"; your bound is "proxy" (default)
           .ralph/settings.json:15:16: `sandbox.network.allow` adds "a.example"; your bound is [] (default)
         hint: `ralph trust` accepts it for this project
@@ -82,10 +82,10 @@ fn loosened_settings_are_refused_with_key_position_and_hints() {
     // Settings that start nothing can be displayed.
     for words in [&["status"][..], &["log"], &["report"], &["context"], &["resume", "--list"]] {
         let message = sealed.run_ralph(words).stderr;
-        assert!(!message.contains("do not trust"), "{words:?}: {message}");
+        assert!(!message.contains("need your trust"), "{words:?}: {message}");
     }
     for words in [&["run", "-p", "x", "--dry-run"][..], &["resume"]] {
-        sealed.run_ralph(words).expect_code(2).expect_stderr("you do not trust it");
+        sealed.run_ralph(words).expect_code(2).expect_stderr("need your trust");
     }
 }
 
@@ -103,7 +103,7 @@ fn loosening_is_refused_and_tightening_taken() {
         let end = run(&sealed, &["--dry-run"]);
         let expect = if is_refused { 2 } else { 0 };
         assert_eq!(end.code, Some(expect), "{section}: {}", end.stderr);
-        assert_eq!(end.stderr.contains("you do not trust it"), is_refused, "{section}");
+        assert_eq!(end.stderr.contains("need your trust"), is_refused, "{section}");
         // The local file and a given file of the project are not trusted either.
         let settings = json!({ "sandbox": section }).to_string();
         sealed.write_script(&done(), &json!({}));
@@ -253,7 +253,7 @@ fn trust_is_given_on_a_terminal_after_everything_was_shown() {
     check(
         &seen,
         &expect![[r#"
-            The settings of ROOT/project reach beyond it:
+            The settings of ROOT/project need your trust:
               .ralph/settings.json:14:15: `sandbox.network.mode` asks for "host"; your bound is "proxy" (default)
             Trust this project with it? [y/N] n
             Nothing is changed.
@@ -302,7 +302,7 @@ fn declined_trust_is_requested_again() {
     sealed
         .run_ralph(&["run", "-C", &other, "-p", "x"])
         .expect_code(2)
-        .expect_stderr("do not trust");
+        .expect_stderr("need your trust");
 }
 
 #[test]
@@ -344,12 +344,12 @@ fn trust_is_listed_and_revoked() {
 #[test]
 fn nothing_is_recorded_without_loosened_settings() {
     let sealed = project(&json!({ "sandbox": { "git": "ro" } }));
-    sealed.run_ralph(&["trust", "--yes"]).expect_code(0).expect_stderr("there is nothing to trust");
+    sealed.run_ralph(&["trust", "--yes"]).expect_code(0).expect_stderr("need no trust");
     assert!(!sealed.state_dir().join("trust.json").exists());
     // Settings written by `init` loosen nothing and need no trust.
     let fresh = crate::repository();
     fresh.run_ralph(&["init", "--workflow", "prompt"]).expect_code(0);
-    fresh.run_ralph(&["trust"]).expect_code(0).expect_stderr("there is nothing to trust");
+    fresh.run_ralph(&["trust"]).expect_code(0).expect_stderr("need no trust");
     assert!(!fresh.state_dir().join("trust.json").exists());
 }
 
@@ -396,9 +396,9 @@ fn doctor_shows_the_origin_of_settings() {
     expect![[r#"
         ● you have no settings of your own
             ROOT/home/.config/ralph/settings.json
-        ✘ the project's settings reach beyond it, and you do not trust it
+        ✘ the project's settings need your trust
             .ralph/settings.json:13:12: `sandbox.git` asks for "agent"; your bound is `not set` (default)
-            hint: `ralph trust` accepts it; else no run begins here
+            hint: `ralph trust` accepts them; without that no run starts here
         ✔ isolation has its defaults, except for what is set
             sandbox.git: "agent" (.ralph/settings.json:13:12)
             sandbox.limits.pids: 9 (.ralph/settings.json:15:15)
@@ -442,7 +442,7 @@ fn init_mentions_the_user_settings() {
     let end = sealed.run_ralph(&["init", "--workflow", "prompt"]).expect_code(0);
     let message = shown(&sealed, &end.stdout);
     assert!(
-        message.contains("Your own settings hold here too: ROOT/home/.config/ralph/settings.json")
+        message.contains("Your own settings apply here too: ROOT/home/.config/ralph/settings.json")
     );
     assert!(!message.contains("Name your agent"), "{message}");
 }

@@ -419,7 +419,7 @@ fn without_a_terminal_lines_are_printed_with_a_note() {
     let sealed = project();
     let_continue(&sealed);
     let ran = sealed.run_ralph(&["build", "--tui"]).expect_code(0);
-    let ran = ran.expect_stderr("no full screen: stdin and the output are no terminal");
+    let ran = ran.expect_stderr("no full screen: stdin and the output are not terminals");
     ran.expect_stderr("Task printer: done");
     let ran = sealed.run_ralph(&["log", "--tui"]).expect_code(2);
     ran.expect_stderr("There can be no full screen here");

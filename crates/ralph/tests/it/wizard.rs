@@ -48,7 +48,7 @@ const ALL: [Answer; 13] = [
 const TASKS: [Answer; 11] = [
     (WORKFLOW, "tasks"),
     (NAME, "?!"),
-    ("It has a letter or a digit, and is short.\n", "Search in notes"),
+    ("Enter one short line with a letter or a digit.\n", "Search in notes"),
     (AGENT, "claude"),
     (FLAGS, ""),
     ("Maximum iterations [15]: ", ""),
@@ -154,22 +154,19 @@ fn invalid_answers_are_asked_again() {
         80,
         &[
             (WORKFLOW, "waterfall"),
-            (
-                "It is one of prompt, specs and tasks.\nWorkflow (prompt|specs|tasks) [prompt]: ",
-                "P",
-            ),
+            ("Enter prompt, specs or tasks.\nWorkflow (prompt|specs|tasks) [prompt]: ", "P"),
             (AGENT, "  "),
             ("An agent is needed.\n", "\u{1b}[A"),
-            ("That holds a key that types nothing.\n", "claude"),
+            ("The input contains a control character.\n", "claude"),
             (FLAGS, " , "),
             (ITERATIONS, "many"),
-            ("It is a whole number, 1 or more.\nMaximum iterations [10]: ", "0"),
+            ("Enter a whole number, 1 or more.\nMaximum iterations [10]: ", "0"),
             (ITERATIONS, "-3"),
             (ITERATIONS, "25"),
             (RESPONSE, "  SHIPPED "),
             ("  1. make test (Makefile)\nAdd guardrail command (leave blank to finish): ", "1"),
             (ACTION, "after"),
-            ("  It is one of APPEND, PREPEND and REPLACE.\n", "Prepend"),
+            ("  Enter APPEND, PREPEND or REPLACE.\n", "Prepend"),
             (HINT, ""),
             (GUARDRAIL, "7"),
             ("There is no such number.\n", "make lint"),
@@ -209,7 +206,7 @@ fn enter_takes_what_was_found() {
     for (question, line) in [
         (WORKFLOW, ""),
         (agent, "9"),
-        ("It is the command of an agent, or a number of the list.\n", ""),
+        ("Enter the command of an agent, or a number of the list.\n", ""),
         (FLAGS, ""),
         (ITERATIONS, ""),
         (RESPONSE, ""),
@@ -383,7 +380,7 @@ fn gates_that_ask_an_agent_are_offered() {
     let mut answers = TASKS.to_vec();
     answers.pop();
     answers.push((REVIEWS, "spec,taste"));
-    answers.push(("They are spec and quality.\n", "spec, quality"));
+    answers.push(("Enter spec, quality, or both.\n", "spec, quality"));
     let end = answer(&sealed, 200, &answers);
     assert_eq!(end.code, Some(0), "{}", end.seen);
     let settings = sealed.read_file(".ralph/settings.json");

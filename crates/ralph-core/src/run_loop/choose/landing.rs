@@ -53,7 +53,7 @@ pub(super) fn choose_landing_step(
     }
 }
 
-/// Returns the push of the failure branch, or the end of the iteration if there is none.
+/// Returns the push of the failure branch, or the end of the iteration if nothing is pushed.
 fn choose_branch_push(state: &RunState, current: &Iteration) -> Step {
     match (&state.recipe.landing.commit, current.failure_branch()) {
         (CommitPolicy::Scm(scm), Some(branch)) => {

@@ -264,7 +264,7 @@ fn containers_of_killed_runs_are_found_by_label_and_removed() {
     };
     let env = texts(&env);
     let container = Container { engine, image: "i".into(), ralph: "/r".into(), env };
-    container.remove_containers_of("20261114-231500-k3f9", &Watch::new_detached());
+    container.remove_run_containers("20261114-231500-k3f9", &Watch::new_detached());
     let log = fs::read_to_string(directory.path().join("log")).expect("a log");
     expect![[r"
         ps --all --quiet --filter label=ralph.run=20261114-231500-k3f9

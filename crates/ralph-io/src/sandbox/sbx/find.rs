@@ -37,7 +37,7 @@ pub struct SbxUnavailable {
 }
 
 impl SbxTool {
-    /// Looks for `sbx`, and for `docker sandbox` if there is none; neither check takes longer than
+    /// Looks for `sbx`, and else for `docker sandbox`; neither check takes longer than
     /// half a minute. A program inside the project is refused, because an agent can change it.
     pub fn find(
         project: &Path,

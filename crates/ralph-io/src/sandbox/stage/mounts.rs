@@ -166,7 +166,7 @@ pub(super) fn is_world_writable(path: &Path) -> bool {
 }
 
 fn attach_tree(tree: impl AsFd, path: &Path) -> Result<(), LaunchError> {
-    // Does not follow a link in the last part of the path; there is none.
+    // Does not follow a link in the last part of the path, which is no link.
     move_mount(tree, c"", CWD, path, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)
         .map_err(LaunchError::for_path("attach the mount", path))
 }

@@ -2,7 +2,7 @@
 //!
 //! A socket belongs to the network namespace that it was created in, whichever process holds it. So
 //! the listener is created here and passed to ralph, which accepts connections from inside and
-//! serves them outside. No helper runs in the sandbox. Not here: what the proxy lets through.
+//! serves them outside. No helper runs in the sandbox. Not here: what the proxy allows.
 
 use std::io;
 use std::net::{Ipv4Addr, TcpListener};

@@ -80,7 +80,7 @@ fn keys_change_the_screen() {
     let seen = type_in("");
     assert!(seen.contains("no such file") && !seen.contains("I read it"), "{seen}");
     assert!(type_in("1/READ IT\n").contains("Stream /read it"));
-    assert!(type_in("/nowhere\n").contains("\"nowhere\" is not there"));
+    assert!(type_in("/nowhere\n").contains("\"nowhere\" was not found"));
     NOW.set(NOW.get().saturating_add(Millis::from_secs(6)));
     assert!(!type_in("").contains("is not there"));
     assert!(type_in("?").contains("any key closes this"));

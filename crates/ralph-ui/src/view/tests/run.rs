@@ -308,7 +308,7 @@ fn without_the_stream_only_the_summary_of_a_call_is_shown() {
           workflow prompt, agent claude (opus)
           sandbox none
           at most 10 iterations, $20.00
-          no gates: nothing is checked but the agent's word
+          no gates: only the agent decides whether the work is done
 
         Iteration 1/10
         Checkpoint 1a2b3c4

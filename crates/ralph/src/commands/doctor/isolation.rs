@@ -45,9 +45,9 @@ impl IsolationCheckup {
         config: Option<&Path>,
     ) -> Result<Self, CliError> {
         let refused = project.find_untrusted(config, loaded)?;
-        let walls = check_backends(project, loaded)?;
+        let backends = check_backends(project, loaded)?;
         let checks =
-            vec![walls, check_user_settings(project), check_trust(project, loaded, &refused)];
+            vec![backends, check_user_settings(project), check_trust(project, loaded, &refused)];
         let settings = serde_json::to_value(&loaded.settings).unwrap_or_default();
         let in_force = trust_limits::list_bounded_keys()
             .filter(|key| key.split('.').next().is_some_and(|top| settings.get(top).is_some()))
@@ -134,7 +134,7 @@ fn check_backends(project: &Project, loaded: &LoadedSettings) -> Result<HostChec
             HostCheck::new(NAME, Health::Warning, "runs are not isolated")
         }
         Err(refusal) => refusal.hints().into_iter().fold(
-            HostCheck::new(NAME, Health::Bad, "no run begins: nothing isolates it"),
+            HostCheck::new(NAME, Health::Bad, "runs do not start: no sandbox works here"),
             HostCheck::with_hint,
         ),
     };
@@ -162,11 +162,9 @@ fn check_user_settings(project: &Project) -> HostCheck {
 fn check_trust(project: &Project, loaded: &LoadedSettings, refused: &[&Loosening]) -> HostCheck {
     const NAME: &str = "trust";
     let (health, title) = match (loaded.loosenings.is_empty(), refused.is_empty()) {
-        (true, _) => (Health::Good, "the project's settings do not reach beyond it"),
+        (true, _) => (Health::Good, "the project's settings need no trust"),
         (false, true) => (Health::Warning, "you trust this project with what its settings ask for"),
-        (false, false) => {
-            (Health::Bad, "the project's settings reach beyond it, and you do not trust it")
-        }
+        (false, false) => (Health::Bad, "the project's settings need your trust"),
     };
     let mut check = HostCheck::new(NAME, health, title);
     let lines = loaded.loosenings.iter().map(|it| project.with_relative_paths(&it.to_string()));
@@ -174,5 +172,5 @@ fn check_trust(project: &Project, loaded: &LoadedSettings, refused: &[&Loosening
     if refused.is_empty() {
         return check;
     }
-    check.with_hint("`ralph trust` accepts it; else no run begins here")
+    check.with_hint("`ralph trust` accepts them; without that no run starts here")
 }

@@ -212,7 +212,7 @@ fn plan_task_list(
     let commands = check_commands(setup);
     let checks = if commands.is_empty() {
         format!(
-            "Nothing says how this project is checked: name its commands as\n`verifyCommands` in {path}."
+            "No command that checks this project was found: name some as\n`verifyCommands` in {path}."
         )
     } else {
         format!("After every story these must succeed: {}", commands.join(", "))
@@ -300,7 +300,7 @@ fn add_config(sources: &LoopFiles, draft: &mut SettingsDraft, notes: &mut Migrat
     let document = settings::convert_key_value(&config.path, &config.text).unwrap_or_default();
     let Some(values) = document.as_object().filter(|it| !it.is_empty()) else {
         let why =
-            format!("`ralph build --config {}` says what it does not understand", config.shown);
+            format!("`ralph build --config {}` reports what it does not understand", config.shown);
         return notes.add_skipped(&config.shown, &why);
     };
     notes.add_found(&config.shown, "its values become settings");

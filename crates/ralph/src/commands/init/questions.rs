@@ -61,7 +61,9 @@ pub(super) fn ask_all(
             Some(asker.ask_until_valid(&question, |it| {
                 let name = if it.is_empty() { known.name } else { it };
                 let feature = Feature::parse(name, "--name");
-                feature.map(|it| it.name).map_err(|_| "It has a letter or a digit, and is short.")
+                feature
+                    .map(|it| it.name)
+                    .map_err(|_| "Enter one short line with a letter or a digit.")
             })?)
         }
     };
@@ -99,9 +101,9 @@ const PACKAGES: &str = "May agents and gates fetch packages from where your tool
                         `ralph trust` once (y/N): ";
 
 const WORKFLOWS: &str = "\
-What does the agent work by?
-  prompt  one prompt, again and again
-  specs   specifications, and a plan that it keeps
+Where does the work come from?
+  prompt  one prompt, repeated
+  specs   specifications, and a plan that the agent keeps
   tasks   requirements and a task list
 ";
 
@@ -136,7 +138,7 @@ impl Asker<'_> {
             let line = (self.answer)(&format!("{above}{question}")).ok_or(InputEnded)?;
             let line = line.trim();
             let read = if line.chars().any(char::is_control) {
-                Err("That holds a key that types nothing.")
+                Err("The input contains a control character.")
             } else {
                 read(line)
             };
@@ -167,7 +169,7 @@ impl Asker<'_> {
             match fitting.next() {
                 _ if line.is_empty() => Ok(usual),
                 Some(workflow) => Ok(workflow),
-                None => Err("It is one of prompt, specs and tasks."),
+                None => Err("Enter prompt, specs or tasks."),
             }
         })
     }
@@ -185,7 +187,7 @@ impl Asker<'_> {
             _ if line.is_empty() => default.clone().ok_or("An agent is needed."),
             Ok(number) => {
                 let chosen = number.checked_sub(1).and_then(|at| installed.get(at)).map(command);
-                chosen.ok_or("It is the command of an agent, or a number of the list.")
+                chosen.ok_or("Enter the command of an agent, or a number of the list.")
             }
             Err(_) => Ok(line.to_owned()),
         })
@@ -206,7 +208,7 @@ impl Asker<'_> {
         let iterations =
             self.ask_until_valid(&format!("Maximum iterations [{usual}]: "), |line| {
                 let number = if line.is_empty() { Ok(usual) } else { line.parse::<u32>() };
-                number.ok().filter(|it| *it > 0).ok_or("It is a whole number, 1 or more.")
+                number.ok().filter(|it| *it > 0).ok_or("Enter a whole number, 1 or more.")
             })?;
         if workflow == WorkflowChoice::Prompt || iterations != usual {
             draft.add_value("maximumIterations", &json!(iterations));
@@ -238,7 +240,7 @@ impl Asker<'_> {
             let kind = |it: String| match it.as_str() {
                 "spec" => Ok(ReviewGateChoice::Spec),
                 "quality" => Ok(ReviewGateChoice::Quality),
-                _ => Err("They are spec and quality."),
+                _ => Err("Enter spec, quality, or both."),
             };
             split_commas(line).into_iter().map(kind).collect::<Result<Vec<_>, _>>()
         })?;
@@ -288,7 +290,7 @@ impl Asker<'_> {
                 match action.as_str() {
                     "" => Ok("APPEND".to_owned()),
                     "APPEND" | "PREPEND" | "REPLACE" => Ok(action),
-                    _ => Err("  It is one of APPEND, PREPEND and REPLACE."),
+                    _ => Err("  Enter APPEND, PREPEND or REPLACE."),
                 }
             })?;
             let hint = self.ask_line(HINT)?;

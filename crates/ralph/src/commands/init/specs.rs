@@ -32,10 +32,10 @@ pub(super) fn plan_specs(setup: &InitSetup<'_>) -> Result<InitPlan, CliError> {
     }
     let is_repository = setup.project.find_repository(&Watch::new_detached())?.is_some();
     let begin = if is_repository { "" } else { "git init && " };
-    let mut next = vec![format!("Write down in {specification} what is to be there.")];
+    let mut next = vec![format!("Describe in {specification} what is to be built.")];
     next.extend(setup.find_agent_hint(&draft));
     next.extend([
-        format!("{begin}git add {directory} .ralph && git commit -m \"Say what is to be there\""),
+        format!("{begin}git add {directory} .ralph && git commit -m \"Add the specification\""),
         "ralph plan     compares it with the code, and plans what is missing".to_owned(),
         "ralph build    does the plan, one item an iteration".to_owned(),
     ]);

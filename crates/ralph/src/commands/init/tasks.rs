@@ -46,11 +46,11 @@ pub(super) fn plan_tasks(setup: &InitSetup<'_>) -> Result<InitPlan, CliError> {
     }
     let checks = describe_checks(setup, &documents, &draft, is_kept);
     let mut next = vec![format!(
-        "Write down in {} what is to be built.",
+        "Describe in {} what is to be built.",
         documents.find_sibling_path(REQUIREMENTS_FILE)
     )];
     next.extend(setup.find_agent_hint(&draft));
-    next.push("ralph plan     cuts it into stories".to_owned());
+    next.push("ralph plan     turns it into a task list".to_owned());
     next.push("ralph build    does them, one verified commit at a time".to_owned());
     Ok(InitPlan { workflow: WorkflowChoice::Tasks, found, steps, checks, next })
 }
@@ -166,7 +166,7 @@ fn describe_checks(
     };
     match commands.as_slice() {
         [] => format!(
-            "Nothing says how this project is checked: name its commands as\n`verifyCommands` in {}.",
+            "No command that checks this project was found: name some as\n`verifyCommands` in {}.",
             documents.tasks
         ),
         commands => format!("After every story these must succeed: {}", commands.join(", ")),

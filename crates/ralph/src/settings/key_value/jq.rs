@@ -35,12 +35,12 @@ pub(super) fn filter_in(text: &str) -> Result<String, String> {
         words => words,
     };
     let mut filters = Vec::new();
-    for words in words.split(|word| word == "|").filter(|words| !is_sieve(words)) {
+    for words in words.split(|word| word == "|").filter(|words| !is_grep_filter(words)) {
         let Some(arguments) = find_jq_arguments(words) else {
             let name = words.first().map_or("", String::as_str);
             return Err(format!("`{name}` is not run; only the filter of a `jq` command is read"));
         };
-        filters.push(filter_of(arguments)?);
+        filters.push(extract_filter(arguments)?);
     }
     Ok(filters.join(" | "))
 }
@@ -62,7 +62,7 @@ fn is_jq(word: &str) -> bool {
 }
 
 /// Returns whether a command only passes lines of JSON on, as `grep '^{'` does.
-fn is_sieve(words: &[String]) -> bool {
+fn is_grep_filter(words: &[String]) -> bool {
     let is_grep = words.first().is_some_and(|word| word == "grep");
     let patterns: Vec<&String> =
         words.iter().skip(1).filter(|word| !word.starts_with('-')).collect();
@@ -70,7 +70,7 @@ fn is_sieve(words: &[String]) -> bool {
         && matches!(patterns.as_slice(), [only] if ["^{", "^\\{", "^[{]"].contains(&only.as_str()))
 }
 
-fn filter_of(words: &[String]) -> Result<String, String> {
+fn extract_filter(words: &[String]) -> Result<String, String> {
     let mut filters = Vec::new();
     let mut is_raw = false;
     let mut words = words.iter();

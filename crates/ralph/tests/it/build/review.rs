@@ -68,7 +68,7 @@ fn last_review_approves_with_a_note() {
     let first = &list(&sealed)["tasks"][0];
     assert_eq!(first["status"], "done");
     assert!(end.stderr.contains("Task a: approved at the cap: "), "{}", end.stderr);
-    assert!(end.stderr.contains("in a; check it by hand"), "{}", end.stderr);
+    assert!(end.stderr.contains("in a; check it yourself"), "{}", end.stderr);
     // A new run on the finished list has nothing to do, and says nothing about it.
     build(&sealed, &[]).expect_code(0);
     assert_eq!(end.stderr.matches("the review wants changes").count(), 1, "{}", end.stderr);

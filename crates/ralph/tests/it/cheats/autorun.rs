@@ -12,23 +12,23 @@ const WORDS: &str = "words-of-a-file-elsewhere";
 
 pub(super) const CHEATS: &[Cheat] = &[
     Cheat {
-        name: "plants a link where ralph reads",
+        name: "puts a link where ralph reads",
         scene: Scene::Own(|stage| plants(stage, "ln -s @OUTSIDE/../elsewhere/words")),
     },
     Cheat {
-        name: "plants a device where ralph reads",
+        name: "puts a device where ralph reads",
         scene: Scene::Own(|stage| plants(stage, "ln -s /dev/zero")),
     },
     Cheat {
-        name: "plants a pipe where ralph reads",
+        name: "puts a pipe where ralph reads",
         scene: Scene::Own(|stage| plants(stage, "mkfifo")),
     },
     Cheat {
-        name: "plants a socket where ralph reads",
+        name: "puts a socket where ralph reads",
         scene: Scene::Own(|stage| plants(stage, "ln @OUTSIDE/../elsewhere/socket")),
     },
     Cheat {
-        name: "plants a huge file where ralph reads",
+        name: "puts a huge file where ralph reads",
         scene: Scene::Own(|stage| plants(stage, "truncate -s @SIZE")),
     },
     Cheat {
@@ -40,7 +40,7 @@ pub(super) const CHEATS: &[Cheat] = &[
         scene: Scene::Elsewhere("autorun.rs", "prompt_file_replaced_by_a_link_ends_the_run"),
     },
     Cheat {
-        name: "plants files that act by themselves later on",
+        name: "adds files that tools run or load later",
         scene: Scene::Elsewhere("autorun.rs", "new_autorun_files_are_listed_at_the_end"),
     },
     Cheat { name: "lets the task file grow while it is read", scene: Scene::Own(grows) },

@@ -145,7 +145,7 @@ pub(super) const CHEATS: &[Cheat] = &[
         scene: Scene::Own(|stage| linked_script(stage, "printf '#!/bin/sh\\n' > tools/ci/real.sh")),
     },
     Cheat {
-        name: "turns a linked directory on the way to a gate's script elsewhere",
+        name: "points a linked directory on the way to a gate's script elsewhere",
         scene: Scene::Own(|stage| {
             linked_script(
                 stage,
@@ -154,7 +154,7 @@ pub(super) const CHEATS: &[Cheat] = &[
         }),
     },
     row(
-        "takes the gates out of the settings",
+        "removes the gates from the settings",
         task("./check.sh"),
         "printf '{}' > .ralph/settings.json",
         End {
@@ -201,7 +201,7 @@ pub(super) const CHEATS: &[Cheat] = &[
         STILL_RED,
     ),
     row(
-        "puts programs of its own name into the project",
+        "adds programs with the names of system programs to the project",
         task("./check.sh"),
         "mkdir -p node_modules/.bin bin; for name in git sh test ralph; do for to in node_modules/.bin/$name bin/$name $name; do \
          printf '#!/bin/sh\\ntouch @OUTSIDE/injected\\n' > $to; chmod +x $to; done; done",
@@ -209,7 +209,7 @@ pub(super) const CHEATS: &[Cheat] = &[
         STILL_RED,
     ),
     row(
-        "names variables of git's in files of the project",
+        "sets variables of git in files of the project",
         Work::Prompt { gate: "./check.sh", settings: "{}" },
         "printf 'GIT_DIR=/nowhere\\nGIT_INDEX_FILE=/nowhere\\nPATH=/nowhere\\n' > .env; echo x > a.txt",
         HELD_PROMPT,

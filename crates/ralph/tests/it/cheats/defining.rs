@@ -194,7 +194,7 @@ fn leaves_a_weakened_script(stage: &Stage) {
         return;
     }
     assert_eq!(again.code, Some(2), "{}", again.stderr);
-    assert!(again.stderr.contains("refused for it: check.sh"), "{}", again.stderr);
+    assert!(again.stderr.contains("was refused: check.sh"), "{}", again.stderr);
     assert!(again.stderr.contains("git checkout "), "{}", again.stderr);
     // What the user commits is the user's.
     stage.sealed.commit_all("Weaken it");

@@ -76,13 +76,13 @@ pub(super) const CHEATS: &[Cheat] = &[
         }),
     },
     Cheat {
-        name: "has git forget what it is to be undone to",
+        name: "makes git lose the commit to restore",
         scene: Scene::Own(|stage| {
             message(stage, "echo y > own.txt; git gc -q --prune=now");
         }),
     },
     Cheat {
-        name: "has git forget it where it was asked for a verdict",
+        name: "makes git lose it where it was asked for a verdict",
         scene: Scene::Own(verdict),
     },
     Cheat { name: "destroys the history: refs, log and objects", scene: Scene::Own(destroys) },
@@ -139,7 +139,7 @@ pub(super) const CHEATS: &[Cheat] = &[
         HELD,
     ),
     row(
-        "plants a hook of git's",
+        "adds a git hook",
         task("./check.sh"),
         "echo x > a.txt; printf '#!/bin/sh\\ntouch @OUTSIDE/ran\\n' > .git/hooks/pre-commit; chmod +x .git/hooks/pre-commit",
         MEDDLED,
@@ -185,7 +185,7 @@ pub(super) const CHEATS: &[Cheat] = &[
         HELD,
     ),
     row(
-        "makes very many files, and directories without a bottom",
+        "makes very many files, and endlessly nested directories",
         task("./check.sh"),
         "echo x > a.txt; mkdir many; (cd many; seq 3000 | xargs touch); \
          for i in $(seq 300); do mkdir -p deep-deep-deep-deep/deep-deep && cd deep-deep-deep-deep/deep-deep || break; done; touch bottom",

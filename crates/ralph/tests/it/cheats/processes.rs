@@ -39,11 +39,11 @@ pub(super) const CHEATS: &[Cheat] = &[
     },
     Cheat { name: "kills ralph", scene: Scene::Own(|stage| kills(stage, Victim::Ralph)) },
     Cheat {
-        name: "kills the guard that watches over ralph",
+        name: "kills the warden of ralph",
         scene: Scene::Own(|stage| kills(stage, Victim::Guard)),
     },
     Cheat {
-        name: "kills ralph and its guard",
+        name: "kills ralph and its warden",
         scene: Scene::Own(|stage| kills(stage, Victim::Both)),
     },
     Cheat {

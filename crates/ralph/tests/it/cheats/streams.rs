@@ -10,7 +10,7 @@ const NOT_DONE: End = End { code: 1, output: &[], failed: &[], commits: 0 };
 
 pub(super) const CHEATS: &[Cheat] = &[
     Cheat {
-        name: "prints a line without an end",
+        name: "prints an endless line",
         scene: Scene::Own(|stage| {
             prints(
                 stage,
@@ -20,28 +20,28 @@ pub(super) const CHEATS: &[Cheat] = &[
         }),
     },
     Cheat {
-        name: "prints NUL and bytes that are no text",
+        name: "prints NUL and bytes that are not text",
         scene: Scene::Own(|stage| {
             prints(stage, &json!([{ "garbage": { "base64": "AAD//v0AewoAAAo=" } }]), HELD_PROMPT);
         }),
     },
-    Cheat { name: "prints without measure", scene: Scene::Own(prints_too_much) },
+    Cheat { name: "prints without end", scene: Scene::Own(prints_too_much) },
     Cheat {
         name: "forges the result of another agent",
         scene: Scene::Own(|stage| prints(stage, &forged(), NOT_DONE)),
     },
     Cheat { name: "forges a result and fails", scene: Scene::Own(forges_and_fails) },
     Cheat {
-        name: "does not leave after its result",
+        name: "does not exit after its result",
         scene: Scene::Elsewhere("acp.rs", "peer_that_lingers_after_its_answer_is_ended"),
     },
     Cheat {
-        name: "claims success on its way out",
+        name: "claims success while it is being ended",
         scene: Scene::Elsewhere("streams.rs", "result_after_termination_is_not_a_success"),
     },
     Cheat { name: "fills the disk", scene: Scene::Own(fills) },
     Cheat { name: "fills a disk that is nearly full", scene: Scene::Own(fills_a_small_disk) },
-    Cheat { name: "talks to the terminal", scene: Scene::Own(talks_to_terminal) },
+    Cheat { name: "sends control sequences to the terminal", scene: Scene::Own(talks_to_terminal) },
     Cheat {
         name: "keeps its stream open to a terminal that is stopped",
         scene: Scene::Elsewhere("streams.rs", "stopped_terminal_does_not_block_the_agent"),

@@ -264,7 +264,7 @@ fn an_image_that_is_set_is_a_candidate_and_doctor_looks_at_it() {
     assert!(doctor.stdout.contains("container: works"), "{}", doctor.stdout);
     let shown = scene.ralph(&["sandbox", "show", "--as", "gate", "--network", "none"]).stdout;
     assert!(shown.starts_with("Backend: container\n"), "{shown}");
-    assert!(shown.contains("Nothing else of this machine is there."), "{shown}");
+    assert!(shown.contains("Nothing else of this machine is visible."), "{shown}");
 }
 
 /// The files of `docs/container.md`, with an image of this machine's programs as their base.

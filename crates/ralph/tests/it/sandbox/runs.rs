@@ -183,7 +183,7 @@ fn run_without_a_sandbox_is_marked_everywhere() {
     sealed.write_script(&json!([{ "do": [done()] }]), &json!({}));
     for (backend, words) in [
         ("none", "there is no sandbox: agent and gates can do whatever you can"),
-        ("guard", "nothing but the command guard keeps the agent from the rest"),
+        ("guard", "only the command guard restricts the agent on this machine"),
     ] {
         let flag = format!("--sandbox={backend}");
         let end = ralph(&sealed, "auto", &["run", "-p", "Work.", "-m", "1", &flag]);

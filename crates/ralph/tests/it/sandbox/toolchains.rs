@@ -134,7 +134,7 @@ fn caches_persist_separately_for_agents_and_gates() {
         assert_eq!(home.count(), 1, "{backend}: nothing of theirs is in the user's");
         let shown =
             sealed.run_ralph(&["sandbox", "show", "--backend", backend, "--as", "gate"]).stdout;
-        assert!(shown.contains("Writable, lasting, not yours"), "{shown}");
+        assert!(shown.contains("Writable, kept, separate from yours"), "{shown}");
         let cleaned = sealed.run_ralph(&["clean"]).expect_code(0).stdout;
         assert!(cleaned.contains("1 cache;"), "{cleaned}");
         let ran = run_as(&sealed, backend, "gate", &script);

@@ -198,5 +198,5 @@ pub(super) fn build_no_loop_error(from: &Path) -> CliError {
         .with_hint(
             "ralph knows prd.json, plan.json and tasks.json, fix_plan.md and implementation_plan.md, and a shell loop around an agent",
         )
-        .with_hint("`ralph init` begins afresh")
+        .with_hint("`ralph init` starts without it")
 }
