@@ -147,7 +147,7 @@ fn check_repository(project: &Project) -> HostCheck {
             HostCheck::new(NAME, Health::Good, format!("the repository is {top}"))
         }
         Ok(RepositoryDiscovery::NotFound | RepositoryDiscovery::NoGit) => {
-            HostCheck::new(NAME, Health::Warning, "this is no git repository")
+            HostCheck::new(NAME, Health::Warning, "this is not a git repository")
                 .with_hint("run `git init`, so that work can be compared, committed and undone")
         }
         Err(error) => HostCheck::new(NAME, Health::Bad, error.message),

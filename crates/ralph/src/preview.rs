@@ -105,7 +105,7 @@ impl<'a> PreviewInputs<'a> {
             |text| self.texts.read_text(text),
             |range| match &mut self.vcs {
                 Some(vcs) => vcs.diff_trees(&range.from, &range.to, range.chars),
-                None => Err(VcsError { message: "this is no git repository".to_owned() }),
+                None => Err(VcsError { message: "this is not a git repository".to_owned() }),
             },
         )
         .map_err(CliError::from_git_error)?;

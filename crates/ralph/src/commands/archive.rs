@@ -253,7 +253,7 @@ fn commit_archive(
 ) -> Result<ArchiveCommit, CliError> {
     let settings: &Settings = &loaded.settings;
     let Some(repository) = context.repository() else {
-        return Ok(ArchiveCommit::NotCommitted("this is no git repository"));
+        return Ok(ArchiveCommit::NotCommitted("this is not a git repository"));
     };
     if settings.commit == Some(CommitSetting::None) {
         return Ok(ArchiveCommit::NotCommitted("the settings turn commits off"));

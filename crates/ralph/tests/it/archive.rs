@@ -193,7 +193,7 @@ fn archive_works_without_a_repository() {
     let sealed = sealed();
     documents(&sealed, &[done("US-001", 1)]);
     let end = archive(&sealed, &[]).expect_code(0);
-    assert!(end.stdout.contains("Not committed: this is no git repository."), "{}", end.stdout);
+    assert!(end.stdout.contains("Not committed: this is not a git repository."), "{}", end.stdout);
     the_archive(&sealed, "-notes");
 }
 

@@ -115,7 +115,7 @@ fn commits_need_a_repository() {
     sealed.write_script(&done(), &json!({ "onFailure": "rollback" }));
     run(&sealed, &[]).expect_code(5);
     sealed.write_script(&done(), &json!({}));
-    run(&sealed, &[]).expect_code(0).expect_stderr("no git repository");
+    run(&sealed, &[]).expect_code(0).expect_stderr("not a git repository");
 }
 
 #[test]
