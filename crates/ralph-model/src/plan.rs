@@ -47,9 +47,40 @@ pub enum PlanState {
         /// The first items that only a person can do.
         #[serde(default)]
         person: Vec<String>,
+        #[serde(default, skip_serializing_if = "RemovedItems::is_empty")]
+        removed: RemovedItems,
     },
     /// There is no usable plan.
     Lost { loss: PlanLoss, copy: PlanCopy },
+}
+
+/// Items that were removed from a plan during the run and never marked as done.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct RemovedItems {
+    pub count: u32,
+    /// How many of them are not struck through in the plan either.
+    pub deleted: u32,
+    /// The first of them, deleted ones before struck ones.
+    pub first: Vec<String>,
+}
+
+impl RemovedItems {
+    /// Returns whether no item was removed.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Returns `2 items were removed from the plan and never marked done: one; two`, if so.
+    pub fn describe(&self) -> Option<String> {
+        let items = match self.count {
+            0 => return None,
+            1 => "1 item was".to_owned(),
+            count => format!("{count} items were"),
+        };
+        let more = if self.first.len() < self.count as usize { "; ..." } else { "" };
+        let names = self.first.join("; ");
+        Some(format!("{items} removed from the plan and never marked done: {names}{more}"))
+    }
 }
 
 /// Why there is no usable plan.
@@ -91,6 +122,14 @@ impl PlanState {
     /// Returns whether the plan is lost and can be restored.
     pub fn needs_restore(&self) -> bool {
         matches!(self, Self::Lost { copy: PlanCopy::Kept, .. })
+    }
+
+    /// Returns the items that were removed from a usable plan.
+    pub fn removed(&self) -> Option<&RemovedItems> {
+        match self {
+            Self::Usable { removed, .. } => Some(removed),
+            Self::Lost { .. } => None,
+        }
     }
 
     /// Returns the item counts of a usable plan.

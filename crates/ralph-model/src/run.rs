@@ -46,7 +46,7 @@ pub struct RunState {
     pub last_ended: Option<Timestamp>,
     /// Feedback for the next prompt.
     pub feedback: Vec<Feedback>,
-    /// Open plan items at the last completion signal that was rejected.
+    /// Open and deleted plan items at the last completion signal that was rejected.
     pub rejected_open_items: Option<u32>,
     /// Consecutive iterations on a prompt that passed the gates and changed nothing.
     pub unchanged: u32,

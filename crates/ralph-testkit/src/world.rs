@@ -17,7 +17,7 @@ use ralph_core::ports::{
 };
 use ralph_core::run_loop::engine::{Engine, EngineError, RunStart};
 use ralph_core::run_loop::fold::fold_events;
-use ralph_core::tasks::plan::assess_plan_text;
+use ralph_core::tasks::plan::{add_removed_items, assess_plan_text, find_removed_items};
 use ralph_model::agent_output::{AgentEvent, Reply, Usage};
 use ralph_model::child::{ChildEnd, Ending, Leftovers, SoftLimit};
 use ralph_model::control::SubmittedRequest;
@@ -92,6 +92,8 @@ pub struct ScriptedWorld {
     pub plan: Option<String>,
     /// ralph's copy of it, which no agent can change.
     pub plan_copy: Option<String>,
+    /// Items that were removed from the plan.
+    pub removed_items: Vec<String>,
     /// The output of a hook that refuses commits, while there is one.
     pub hook: Option<String>,
     /// The user stops the run once the clock shows this.
@@ -145,6 +147,7 @@ impl SharedWorld {
             companion_files: BTreeMap::new(),
             plan: None,
             plan_copy: None,
+            removed_items: Vec::new(),
             hook: None,
             stop_at: None,
             inbox: Vec::new(),
@@ -387,8 +390,11 @@ impl Store for SharedWorld {
         let mut world = self.0.borrow_mut();
         match world.plan.clone() {
             Some(text) if !text.trim().is_empty() => {
-                world.plan_copy = Some(text.clone());
-                assess_plan_text(&text)
+                let before = world.plan_copy.replace(text.clone());
+                let known = std::mem::take(&mut world.removed_items);
+                world.removed_items =
+                    find_removed_items(&known, before.as_deref().unwrap_or_default(), &text);
+                add_removed_items(assess_plan_text(&text), &world.removed_items, &text)
             }
             text => PlanState::Lost {
                 loss: if text.is_some() { PlanLoss::Empty } else { PlanLoss::Missing },

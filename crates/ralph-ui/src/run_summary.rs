@@ -6,6 +6,7 @@ use std::io::Write;
 
 use ralph_model::ids::Role;
 use ralph_model::outcome::{Outcome, SandboxBlockedGate};
+use ralph_model::plan::{PlanState, RemovedItems};
 use ralph_model::recipe::CommitPolicy;
 use ralph_model::run::RunState;
 use ralph_model::units::{Millis, Timestamp};
@@ -32,6 +33,11 @@ pub(crate) fn print_summary<W: Write>(
     let warnings = page.count_warnings().max(state.totals.warnings);
     page.write_blank_line();
     print_outcome(page, outcome);
+    let removed = state.last_plan.as_ref().and_then(PlanState::removed);
+    if let Some(text) = removed.and_then(RemovedItems::describe) {
+        let text = shorten_text(page, &text);
+        page.write_indented(2, Paint::Warn, &text);
+    }
     crate::task_lines::print_questions(page, state);
     page.write_indented(2, Paint::None, &format_figures(state, warnings));
     crate::task_lines::print_task_summary(page, state);

@@ -67,9 +67,9 @@ pub(crate) struct RunIsolation {
     space: DiskLimit,
 }
 
-/// Warning for users with a pre-push hook.
-const NO_PUSH_HOOK: &str = "the pre-push hook does not run: `push` runs outside the sandbox, where hooks \
-                            are off; with Git LFS put `lfs push origin BRANCH` before `push` in `scm.tasks`";
+/// Warning for users of Git LFS.
+const NO_LFS_HOOK: &str = "the pre-push hook of Git LFS does not run: hooks run in the sandbox, without a \
+                           network; put `lfs push origin BRANCH` before `push` in `scm.tasks`";
 
 /// Warning for users of a VM.
 const WHOLE_PROJECT_SHARED: &str = "the VM shares the whole project: protected and hidden files are not \
@@ -103,9 +103,9 @@ impl RunIsolation {
                 launcher,
             )?;
         }
-        let has_push_hook = || site.repository.is_some_and(GitRepository::has_push_hook);
-        if isolation.launcher.is_some() && recipe.landing.pushes() && has_push_hook() {
-            isolation.warnings.push(NO_PUSH_HOOK.to_owned());
+        let has_hook = || site.repository.is_some_and(GitRepository::has_lfs_push_hook);
+        if isolation.launcher.is_some() && recipe.landing.pushes() && has_hook() {
+            isolation.warnings.push(NO_LFS_HOOK.to_owned());
         }
         if isolation.backend == Backend::Sbx {
             let mut programs = Project::list_programs_needed_by(recipe);

@@ -28,6 +28,7 @@ use crate::ports::{CheckpointDepth, Moment, StopRequest};
 use crate::tasks::next_work::{NextWork, WorkChoice, choose_work, find_due_compaction};
 
 pub use gates::build_cached_result;
+pub(in crate::run_loop) use gates::select_due_gates;
 pub(crate) use gates::{find_forbidden_paths, find_protected_paths, needs_recheck};
 pub(crate) use landing::build_commit_message;
 

@@ -3,11 +3,12 @@
 //! An agent may do anything to the file. So ralph keeps a copy of the last usable plan,
 //! and restores a plan that is lost. Not here: reading the file, and its items.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
-use ralph_model::plan::{PlanCopy, PlanLoss, PlanState};
+use ralph_model::plan::{PlanCopy, PlanLoss, PlanState, RemovedItems};
 
-use crate::tasks::checklist::Checklist;
+use crate::tasks::checklist::{Checklist, Mark};
 
 /// How many open items the feedback names to an agent that reports completion.
 const NAMED_ITEMS: usize = 5;
@@ -26,12 +27,59 @@ pub(crate) fn build_open_items_feedback(file: &Path, open: u32, next: &[String])
     )
 }
 
+/// Returns the feedback for an agent that reports completion after items were deleted from its
+/// plan.
+pub(crate) fn build_deleted_items_feedback(file: &Path, removed: &RemovedItems) -> String {
+    let (noun, them) =
+        if removed.deleted == 1 { ("item was", "it") } else { ("items were", "them") };
+    let names = removed.first.iter().take(removed.deleted as usize);
+    let items: Vec<String> = names.map(|item| format!("  - [ ] {item}")).collect();
+    let more = (removed.deleted as usize).saturating_sub(items.len());
+    let more = if more > 0 { format!("\n  and {more} more") } else { String::new() };
+    format!(
+        "You said that the work is complete, but {} {noun} removed from `{}` in this run and never marked as done:\n{}{more}\nDo {them} and restore {them} in the plan with a mark, or write there why they are not needed (`- ~~item~~ because ...`); then report completion again.",
+        removed.deleted,
+        file.display(),
+        items.join("\n")
+    )
+}
+
+/// Returns the items that were removed from a plan and never marked as done: those known before,
+/// and those that the text before had without a mark, unless they are there now.
+///
+/// An item may get words at its end. Each item that is new stands for one that was reworded.
+pub fn find_removed_items(known: &[String], before: &str, now: &str) -> Vec<String> {
+    let (before, now) = (Checklist::read(before), Checklist::read(now));
+    let texts: BTreeSet<&str> = now.items.iter().map(|item| item.text.as_str()).collect();
+    let is_there = |text: &str| {
+        texts.range::<&str, _>(text..).next().is_some_and(|longer| longer.starts_with(text))
+    };
+    let kept = before.items.iter().filter(|item| is_there(&item.text)).count();
+    let reworded = now.items.len().saturating_sub(kept);
+    let missing = before.items.iter().filter(|it| it.mark != Mark::Done && !is_there(&it.text));
+    let missing = missing.map(|item| item.text.clone()).skip(reworded);
+    known.iter().filter(|text| !is_there(text)).cloned().chain(missing).collect()
+}
+
+/// Returns the state of a usable plan with the items that were removed from it.
+pub fn add_removed_items(look: PlanState, removed: &[String], now: &str) -> PlanState {
+    let PlanState::Usable { counts, next, person, removed: _ } = look else { return look };
+    let is_struck = |item: &&String| now.contains(&format!("~~{item}"));
+    let deleted = removed.iter().filter(|item| !is_struck(item));
+    let first = deleted.clone().chain(removed.iter().filter(is_struck));
+    let first = first.take(NAMED_ITEMS).cloned().collect();
+    let count = |items: usize| u32::try_from(items).unwrap_or(u32::MAX);
+    let deleted = count(deleted.count());
+    let removed = RemovedItems { count: count(removed.len()), deleted, first };
+    PlanState::Usable { counts, next, person, removed }
+}
+
 /// Returns the state for the text of a plan.
 pub fn assess_plan_text(text: &str) -> PlanState {
     let list = Checklist::read(text);
     let next = list.open().take(NAMED_ITEMS).map(|item| item.text.clone()).collect();
     let person = list.person().take(NAMED_ITEMS).map(|item| item.text.clone()).collect();
-    PlanState::Usable { counts: list.counts(), next, person }
+    PlanState::Usable { counts: list.counts(), next, person, removed: RemovedItems::default() }
 }
 
 /// Returns the state for a file that was read, if there is no copy of it.
@@ -43,4 +91,44 @@ pub fn assess_plan(read: Result<Option<String>, String>) -> PlanState {
         Err(why) => PlanLoss::Unusable { why },
     };
     PlanState::Lost { loss, copy: PlanCopy::None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(known: &[&str], before: &str, now: &str, expect: &[&str]) {
+        let known: Vec<String> = known.iter().map(|&it| it.to_owned()).collect();
+        assert_eq!(find_removed_items(&known, before, now), expect, "{before:?} -> {now:?}");
+    }
+
+    #[test]
+    fn items_that_are_gone_without_a_mark_were_removed() {
+        let two = "- [ ] one\n- [ ] two\n";
+        check(&[], two, "- [x] one\n- [ ] two\n", &[]);
+        check(&[], two, "- [x] one\n", &["two"]);
+        check(&[], two, "# Nothing\n", &["one", "two"]);
+        check(&[], two, "- [x] one\n- ~~two~~ because it is not needed\n", &["two"]);
+        check(&[], two, "- [x] one\n- [?] two: needs a key\n", &[]);
+        // Reworded items, and done ones that are cleared away.
+        check(&[], two, "- [x] one, with tests\n- [ ] another two\n", &[]);
+        check(&[], two, "- [x] both\n", &["two"]);
+        check(&[], "- [x] one\n- [ ] two\n", "- [ ] two\n", &[]);
+        check(&[], "- [x] one\n- [ ] two\n", "- [ ] 2\n", &[]);
+        // Removed ones stay removed until they are there again.
+        check(&["two"], "- [x] one\n", "- [x] one\n", &["two"]);
+        check(&["two"], "- [x] one\n", "- [x] one\n- [x] two\n", &[]);
+    }
+
+    #[test]
+    fn struck_items_are_removed_and_not_deleted() {
+        let now = "- [x] one\n- ~~two~~ because it is not needed\n";
+        let removed = ["two".to_owned(), "three".to_owned()];
+        let look = add_removed_items(assess_plan_text(now), &removed, now);
+        let first = vec!["three".to_owned(), "two".to_owned()];
+        assert_eq!(look.removed(), Some(&RemovedItems { count: 2, deleted: 1, first }));
+        let expect = "2 items were removed from the plan and never marked done: three; two";
+        assert_eq!(look.removed().and_then(RemovedItems::describe).as_deref(), Some(expect));
+    }
 }

@@ -1,11 +1,12 @@
-//! The project's own commit hooks. ralph runs them itself, by git's conventions, in the sandbox if
-//! there is one, like everything that touches the work tree.
+//! The project's own hooks for commits and pushes. ralph runs them itself, by git's conventions, in
+//! the sandbox if there is one, like everything that touches the work tree.
 //!
 //! Not here: what follows from a refusal.
 
 use std::ffi::OsString;
 use std::fs;
 use std::io::{self, Write as _};
+use std::os::unix::ffi::OsStringExt as _;
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
@@ -13,7 +14,7 @@ use ralph_core::ports::{HookResult, HookTrial, VcsError};
 use ralph_model::run::IterationMark;
 
 use super::command::{GitCommand, NotRun};
-use super::identity::Author;
+use super::identity::{Author, is_lfs_hook};
 use super::shadow;
 use super::vcs::{GitVcs, format_trailers};
 use crate::atomic_file::remove_if_exists;
@@ -22,13 +23,18 @@ use crate::bounded_read;
 /// No commit message is longer.
 const LARGEST_MESSAGE: u64 = 1024 * 1024;
 
-/// A hook that is run before a commit, or after it.
+/// A file of the hook that only notes what git passes to it: its arguments, and its input.
+const NOTING_HOOK: &[u8] =
+    b"#!/bin/sh\nprintf '%s\\n' \"$1\" \"$2\" > \"$0.seen\"\ncat >> \"$0.seen\"\n";
+
+/// A hook that is run before a commit or a push, or after a commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CommitHook {
     PreCommit,
     PrepareCommitMsg,
     CommitMsg,
     PostCommit,
+    PrePush,
 }
 
 impl CommitHook {
@@ -38,6 +44,7 @@ impl CommitHook {
             Self::PrepareCommitMsg => "prepare-commit-msg",
             Self::CommitMsg => "commit-msg",
             Self::PostCommit => "post-commit",
+            Self::PrePush => "pre-push",
         }
     }
 }
@@ -95,16 +102,56 @@ impl GitVcs {
         args: &[&Path],
         index: &Path,
     ) -> CommitHookRun {
+        self.start_hook(hook, |call| call.with_args(args).with_env("GIT_INDEX_FILE", index))
+    }
+
+    /// Runs the hook for a push in the sandbox, if there is one, with what git would pass to it. A
+    /// dry run of the push finds that out, with a hook of ralph's own.
+    pub(super) fn run_push_hook(
+        &mut self,
+        command: &str,
+        args: &[String],
+    ) -> Result<CommitHookRun, VcsError> {
+        // The hook of Git LFS uploads files, which the sandbox prevents.
+        if self.find_hook(CommitHook::PrePush).is_none_or(|hook| is_lfs_hook(&hook)) {
+            return Ok(CommitHookRun::Passed);
+        }
+        let noting = self.scratch.join(CommitHook::PrePush.name());
+        let seen = self.scratch.join("pre-push.seen");
+        let failed = |error: io::Error| VcsError {
+            message: format!("cannot write or read `{}`: {error}", noting.display()),
+        };
+        remove_if_exists(&seen).map_err(failed)?;
+        write_new(&noting, NOTING_HOOK, 0o755).map_err(failed)?;
+        let setting = format!("core.hooksPath={}", self.scratch.display());
+        let call = self.build_scm_call(command).with_config(&[setting]);
+        let call = call.with_args(["push", "--dry-run"]).with_args(args.iter().skip(1));
+        // If this fails, the push fails too, and reports why.
+        self.repository.commands.run(call)?;
+        let Ok(seen) = bounded_read::read_file(&seen, LARGEST_MESSAGE) else {
+            return Ok(CommitHookRun::Passed);
+        };
+        let mut lines = seen.splitn(3, |byte| *byte == b'\n').map(<[u8]>::to_vec);
+        let [remote, url, input] = [(); 3].map(|()| lines.next().unwrap_or_default());
+        let args = [remote, url].map(OsString::from_vec);
+        Ok(self.start_hook(CommitHook::PrePush, |call| call.with_args(args).with_stdin(input)))
+    }
+
+    /// Runs a hook, if there is one, with further arguments and variables.
+    fn start_hook(
+        &mut self,
+        hook: CommitHook,
+        extend: impl FnOnce(GitCommand<'_>) -> GitCommand<'_>,
+    ) -> CommitHookRun {
         let Some(program) = self.find_hook(hook) else { return CommitHookRun::Passed };
         let author = self.read_hook_author();
         // Like git, `sh` runs a script without a shebang. It remains the parent process, so that a
         // hook that kills its parent does not kill ralph.
-        let mut call = GitCommand::new_user_call(program, &self.repository.top)
-            .with_args(args)
-            .with_env("GIT_INDEX_FILE", index)
+        let call = GitCommand::new_user_call(program, &self.repository.top)
             .with_env("GIT_EDITOR", ":")
             .with_env("GIT_PREFIX", "")
             .with_shell();
+        let mut call = extend(call);
         if hook == CommitHook::PrepareCommitMsg {
             call = call.with_args(["message"]);
         }
@@ -237,7 +284,7 @@ impl GitVcs {
         let failed = |error: io::Error| VcsError {
             message: format!("cannot write or read `{}`: {error}", file.display()),
         };
-        write_new(&file, message.as_bytes()).map_err(failed)?;
+        write_new(&file, message.as_bytes(), 0o644).map_err(failed)?;
         for hook in hooks {
             match self.run_hook(hook, &[&file], &index) {
                 CommitHookRun::Passed => {}
@@ -256,11 +303,11 @@ impl GitVcs {
     }
 }
 
-/// Writes a file that hooks read. Removes an existing file first: it may be a link.
-fn write_new(path: &Path, content: &[u8]) -> io::Result<()> {
+/// Writes a file that hooks read, or a hook. Removes an existing file first: it may be a link.
+fn write_new(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     remove_if_exists(path)?;
     let mut options = fs::OpenOptions::new();
-    options.write(true).create_new(true).mode(0o644).open(path)?.write_all(content)
+    options.write(true).create_new(true).mode(mode).open(path)?.write_all(content)
 }
 
 /// Cleans a message like `git commit --cleanup=whitespace`: no space at the end of lines, no empty

@@ -5,13 +5,14 @@
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use ralph_core::ports::VcsError;
 
 use super::command::{FinishedCommand, GitCommand};
 use super::config::GitConfig;
 use super::repository::GitRepository;
+use crate::bounded_read;
 
 /// Name and email address of an author.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -114,9 +115,9 @@ impl GitRepository {
         Some(Author { name: name.to_owned(), email: email.to_owned() })
     }
 
-    /// Returns whether a hook is run before a push.
-    pub fn has_push_hook(&self) -> bool {
-        self.hooks_directory().is_some_and(|hooks| hooks.join("pre-push").is_file())
+    /// Returns whether Git LFS has a hook that uploads files before a push.
+    pub fn has_lfs_push_hook(&self) -> bool {
+        self.hooks_directory().is_some_and(|hooks| is_lfs_hook(&hooks.join("pre-push")))
     }
 
     /// Returns the directory that git looks for hooks in.
@@ -143,6 +144,16 @@ pub(super) fn build_signing_error(ran: &FinishedCommand) -> VcsError {
              signing off here with `git config commit.gpgSign false`"
         ),
     }
+}
+
+/// No script of Git LFS is longer.
+const LARGEST_HOOK: u64 = 64 * 1024;
+
+/// Returns whether a hook for pushes belongs to Git LFS.
+pub(super) fn is_lfs_hook(hook: &Path) -> bool {
+    let text = bounded_read::read_beginning(hook, LARGEST_HOOK).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    ["git lfs", "git-lfs"].iter().any(|program| text.contains(program))
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use ralph_model::worktree::{Checkpoint, CommitId, MAX_AUTORUN_CHANGES, TreeDiff,
 use super::command::{GitCommand, GitCommands};
 use super::git_dir_guard::GuardedFiles;
 use super::head::HeadState;
-use super::hooks::CommitHooks;
+use super::hooks::{CommitHookRun, CommitHooks};
 use super::kept_refs::KeptRefs;
 use super::locks::GitLockFile;
 use super::programs::ProgramWatch;
@@ -470,19 +470,43 @@ impl Vcs for GitVcs {
     fn run_scm(&mut self, command: &str, args: &[String]) -> Result<ScmResult, VcsError> {
         self.repair_git_dir();
         self.restore_refs();
-        self.forget_refs();
-        let project = &self.repository.project;
-        let mut call =
-            GitCommand::new_user_call(command, project).with_args(args).without_sandbox();
-        if is_git(command) && self.repository.commands.is_confined() {
-            // Hooks run what agents wrote, and this is outside the sandbox. So does the configuration
-            // of a submodule, whose `.git` an agent can replace.
-            call = call.with_setting("core.hooksPath=/dev/null");
-            if self.repository.config.find("push.recursesubmodules").is_some_and(|it| it != "no") {
-                call = call.with_setting("push.recurseSubmodules=check");
+        // Hooks run what agents wrote, and this is outside the sandbox.
+        let is_confined = is_git(command) && self.repository.commands.is_confined();
+        if is_confined && args.first().is_some_and(|word| word == "push") {
+            match self.run_push_hook(command, args)? {
+                CommitHookRun::Passed => {}
+                CommitHookRun::Refused { output } => {
+                    let output = format!("the pre-push hook refused the push:\n{output}");
+                    return Ok(ScmResult::Failed { output });
+                }
+                CommitHookRun::Interrupted => {
+                    let message = "the pre-push hook was interrupted".to_owned();
+                    return Err(VcsError { message });
+                }
             }
+            self.repair_git_dir();
+            self.restore_refs();
+        }
+        self.forget_refs();
+        let mut call = self.build_scm_call(command).with_args(args);
+        if is_confined {
+            call = call.with_setting("core.hooksPath=/dev/null");
         }
         run_scm(&self.repository.commands, call)
+    }
+}
+
+impl GitVcs {
+    /// Returns a command of the user that runs outside the sandbox.
+    pub(super) fn build_scm_call(&self, command: &str) -> GitCommand<'_> {
+        let call = GitCommand::new_user_call(command, &self.repository.project).without_sandbox();
+        let recursion = self.repository.config.find("push.recursesubmodules");
+        let is_confined = is_git(command) && self.repository.commands.is_confined();
+        // An agent can replace the `.git` of a submodule, and with it the configuration.
+        if is_confined && recursion.is_some_and(|it| it != "no") {
+            return call.with_setting("push.recurseSubmodules=check");
+        }
+        call
     }
 }
 

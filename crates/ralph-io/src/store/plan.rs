@@ -10,7 +10,9 @@ use std::path::{Path, PathBuf};
 
 use ralph_core::ports::StoreError;
 use ralph_core::tasks::checklist::Checklist;
-use ralph_core::tasks::plan::assess_plan;
+use ralph_core::tasks::plan::{
+    add_removed_items, assess_plan, assess_plan_text, find_removed_items,
+};
 use ralph_model::plan::{PlanCopy, PlanState};
 
 use super::layout::{PROJECT_DIRECTORY, RunDir};
@@ -40,11 +42,8 @@ impl KeptPlan {
         if let Ok(Some(text)) = &read
             && !text.trim().is_empty()
         {
-            // Saving syncs, which takes longer than comparing. If the disk is full, the last copy
-            // must do.
-            if fs::read(self.copy_path()).ok().as_deref() != Some(text.as_bytes()) {
-                let _ = atomic_file::replace_file(&self.copy_path(), text.as_bytes());
-            }
+            let removed = self.keep_copy(text);
+            return add_removed_items(assess_plan_text(text), &removed, text);
         }
         match assess_plan(read) {
             PlanState::Lost { loss, copy: _ } if self.copy_path().is_file() => {
@@ -52,6 +51,31 @@ impl KeptPlan {
             }
             look @ (PlanState::Usable { .. } | PlanState::Lost { .. }) => look,
         }
+    }
+
+    /// Saves a copy of the plan, and the items that were removed since the copy before. Returns
+    /// these.
+    fn keep_copy(&self, text: &str) -> Vec<String> {
+        let list = self.run.path().join("plan-removed");
+        let known = read_lossy(&list).unwrap_or_default();
+        let known: Vec<String> = known.lines().map(str::to_owned).collect();
+        let Some(before) = read_lossy(&self.copy_path()) else {
+            let _ = atomic_file::replace_file(&self.copy_path(), text.as_bytes());
+            return known;
+        };
+        // Saving syncs, which takes longer than comparing. If the disk is full, the last copy
+        // must do.
+        if before == text {
+            return known;
+        }
+        let removed = find_removed_items(&known, &before, text);
+        // The list first: after a crash in between, the comparison is made again.
+        if removed == known
+            || atomic_file::replace_file(&list, removed.join("\n").as_bytes()).is_ok()
+        {
+            let _ = atomic_file::replace_file(&self.copy_path(), text.as_bytes());
+        }
+        removed
     }
 
     /// Restores the plan from the copy, and keeps the file in its place. Does nothing if the plan
@@ -122,8 +146,12 @@ impl KeptPlan {
 
 /// Returns the items of the plan as a run saw it last.
 pub fn read_last_seen(run: &RunDir) -> Option<Checklist> {
-    let text = bounded_read::read_file(&build_copy_path(run), LARGEST).ok()?;
-    Some(Checklist::read(&String::from_utf8_lossy(&text)))
+    Some(Checklist::read(&read_lossy(&build_copy_path(run))?))
+}
+
+fn read_lossy(file: &Path) -> Option<String> {
+    let bytes = bounded_read::read_file(file, LARGEST).ok()?;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 fn build_copy_path(run: &RunDir) -> PathBuf {

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use ralph_core::ports::AgentRequest;
-use ralph_core::tasks::plan::assess_plan;
+use ralph_core::tasks::plan::{add_removed_items, assess_plan, find_removed_items};
 use ralph_model::agent_output::Reply;
 use ralph_model::control::{ControlRequest, ControlRequestId, InboxEntry, SubmittedRequest};
 use ralph_model::event::{Purpose, Recorded};
@@ -72,6 +72,8 @@ pub struct SimulatedWorld {
     pub repository: SimulatedRepository,
     /// ralph's copy of the plan, which no agent can change.
     pub plan_copy: Option<FileContent>,
+    /// Items that were removed from the plan.
+    pub removed_items: Vec<String>,
     /// Whether files in the git directory are changed.
     pub git_dir_changed: bool,
     pub by_hand: Option<u32>,
@@ -147,6 +149,7 @@ impl SimulatedWorld {
             checks: Vec::new(),
             repository: SimulatedRepository::new(build_first_tree(plan)),
             plan_copy: None,
+            removed_items: Vec::new(),
             git_dir_changed: false,
             by_hand: None,
             edited: None,
@@ -296,11 +299,18 @@ impl SimulatedWorld {
             Some(FileContent::Text(text)) => Some(text.to_string()),
             Some(FileContent::List(_)) | None => None,
         };
+        let text_now = text.clone().unwrap_or_default();
         let look = assess_plan(Ok(text));
         match look {
             PlanState::Usable { .. } => {
+                let before = self.plan_copy.take();
+                let before = match &before {
+                    Some(FileContent::Text(text)) => text.to_string(),
+                    Some(FileContent::List(_)) | None => String::new(),
+                };
+                self.removed_items = find_removed_items(&self.removed_items, &before, &text_now);
                 self.plan_copy = self.repository.work.get(PLAN).cloned();
-                look
+                add_removed_items(look, &self.removed_items, &text_now)
             }
             PlanState::Lost { loss, copy } => PlanState::Lost {
                 loss,

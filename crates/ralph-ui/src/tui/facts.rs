@@ -373,7 +373,7 @@ impl ScreenFacts {
     }
 
     fn update_plan(&mut self, look: &PlanState, seq: u64) {
-        let PlanState::Usable { counts, next, person: _ } = look else { return };
+        let PlanState::Usable { counts, next, .. } = look else { return };
         self.work.kind = WorkKind::Plan(*counts);
         self.plan_seen = seq;
         let row = |item: &String| make_item_row(checklist::Mark::Open, item);

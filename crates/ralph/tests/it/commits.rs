@@ -389,8 +389,9 @@ fn message_template_with_unknown_variable_is_refused() {
         .expect_stderr("${TYPE}");
 }
 
+/// The hook runs with what git passes to it, in the sandbox if there is one.
 #[test]
-fn a_push_out_of_a_sandbox_runs_no_hook() {
+fn a_push_runs_its_hook_in_the_sandbox_and_is_not_done_if_that_refuses() {
     for backend in [vec!["none"], backends()].concat() {
         let sealed = repository();
         let remote = sealed.root().join("remote.git");
@@ -403,20 +404,51 @@ fn a_push_out_of_a_sandbox_runs_no_hook() {
             &json!({ "scm": { "command": "git", "tasks": ["commit", "push -q origin HEAD"] } }),
         );
         sealed.trust_project(&[]);
-        sealed.write_file(".gitignore", "/.ralph/\n");
+        sealed.write_file(".gitignore", "/.ralph/\n/seen\n/refuse\n");
         sealed.commit_all("Settings");
         let path = remote.to_str().expect("text");
         sealed.run_git(&["init", "-q", "--bare", path]);
         sealed.run_git(&["remote", "add", "origin", path]);
         let ran = sealed.root().join("hook-ran");
-        hook(&sealed, "pre-push", &format!("touch {}", ran.display()));
-        let end = inside(&sealed, backend, &["run", "-p", "base"]);
+        let note = format!("{{ echo \"$1 $2\"; cat; }} > seen; touch {}", ran.display());
+        hook(&sealed, "pre-push", &format!("{note} 2> /dev/null; ! grep no refuse"));
+        sealed.write_file("refuse", "no pushes today\n");
+        let refused = inside(&sealed, backend, &["run", "-p", "base"]);
+        assert_eq!(refused.code, Some(5), "{backend}: {}", refused.stderr);
+        assert!(refused.stderr.contains("no pushes today"), "{backend}: {}", refused.stderr);
+        assert_eq!(sealed.run_git(&["--git-dir", path, "for-each-ref"]), "", "{backend}");
+        fs::remove_file(sealed.project_dir().join("refuse")).expect("removed");
+        let end = inside(&sealed, backend, &["resume"]);
         assert_eq!(end.code, Some(0), "{backend}: {}", end.stderr);
         let pushed = sealed.run_git(&["--git-dir", path, "log", "--all", "--format=%s"]);
         assert!(pushed.contains("Add the work"), "{backend}: {pushed}");
-        let is_inside = backend != "none";
-        assert_eq!(ran.exists(), !is_inside, "{backend}");
-        assert_eq!(end.stderr.contains("pre-push hook does not run"), is_inside, "{backend}");
+        let head = sealed.run_git(&["rev-parse", "HEAD"]);
+        let zero = "0".repeat(40);
+        let line = format!("HEAD {} refs/heads/main {zero}", head.trim());
+        assert_eq!(sealed.read_file("seen"), format!("origin {path}\n{line}\n"), "{backend}");
+        assert_eq!(ran.exists(), backend == "none", "{backend}");
+    }
+}
+
+#[test]
+fn a_hook_of_git_lfs_is_not_run_in_the_sandbox_and_the_start_reports_it() {
+    for backend in backends().into_iter().take(1) {
+        let calls = json!([{ "do": writes("work.txt", "work\n") }]);
+        let sealed = repository();
+        let remote = sealed.root().join("remote.git");
+        let path = remote.to_str().expect("text");
+        sealed.run_git(&["init", "-q", "--bare", path]);
+        sealed.run_git(&["remote", "add", "origin", path]);
+        let scm = json!({ "command": "git", "tasks": ["commit", "push -q origin HEAD"] });
+        sealed.write_script(&calls, &json!({ "scm": scm, "commitMessage": "Add" }));
+        sealed.trust_project(&[]);
+        sealed.write_file(".gitignore", "/.ralph/\n");
+        sealed.commit_all("Settings");
+        hook(&sealed, "pre-push", "command -v no-git-lfs && git lfs pre-push \"$@\"; exit 2");
+        let end = inside(&sealed, backend, &["run", "-p", "base"]);
+        assert_eq!(end.code, Some(0), "{backend}: {}", end.stderr);
+        let output = end.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(output.contains("the pre-push hook of Git LFS does not run"), "{}", end.stderr);
     }
 }
 

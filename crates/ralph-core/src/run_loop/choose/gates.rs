@@ -147,7 +147,7 @@ fn find_refusal(state: &RunState, current: &Iteration, checking: &Checking) -> O
 }
 
 /// Returns the gates that run after a role, with their index and severity.
-fn select_due_gates<'a>(
+pub(in crate::run_loop) fn select_due_gates<'a>(
     recipe: &'a Recipe,
     role: Role,
     observation: Option<&'a Observation>,

@@ -3,6 +3,7 @@
 //! Not here: the judgement itself (`judge`).
 
 use ralph_model::event::Event;
+use ralph_model::gate::Severity;
 use ralph_model::ids::{IterationNumber, Role};
 use ralph_model::judgement::Verdict;
 use ralph_model::plan::PlanState;
@@ -11,6 +12,7 @@ use ralph_model::worktree::TreeDiff;
 
 use super::{Engine, EngineError};
 use crate::ports::View;
+use crate::run_loop::choose::select_due_gates;
 use crate::run_loop::judge;
 
 impl Engine<'_> {
@@ -40,24 +42,43 @@ impl Engine<'_> {
         let (Verdict::Complete, Some(current)) = (&judgement.verdict, &self.state.current) else {
             return Vec::new();
         };
-        let part = self.state.recipe.plan.as_ref().map(|plan| plan.part);
-        let (open, person) = match (current.plan(), part) {
-            (Some(PlanState::Usable { counts, person, .. }), Some(part)) => {
-                let names = |count: String| format!("{count}: {}", person.join("; "));
-                let open = if part == PlanPart::Follows { counts.open } else { 0 };
-                (open, counts.describe_person_items().map(names))
-            }
-            (_, _) => (0, None),
+        let plan = match (current.plan(), &self.state.recipe.plan) {
+            (Some(look), Some(plan)) => self.describe_plan_doubts(look, plan.part, current.role),
+            (_, _) => Vec::new(),
         };
-        let open = (open > 0).then(|| {
-            let items = if open == 1 { "1 item".to_owned() } else { format!("{open} items") };
-            format!("the agent reported twice that all is done; {items} of its plan left open")
-        });
         let is_left = current.observation().is_some_and(|seen| seen.changes == TreeDiff::Dirty);
         let is_at_will = self.state.recipe.ownership().commits == CommitOwner::AgentAtWill;
         let left = (is_left && is_at_will)
             .then(|| "uncommitted changes are left in the work tree".to_owned());
-        open.into_iter().chain(person).chain(left).collect()
+        plan.into_iter().chain(left).collect()
+    }
+
+    /// Returns what speaks against a plan that is reported as done.
+    fn describe_plan_doubts(&self, look: &PlanState, part: PlanPart, role: Role) -> Vec<String> {
+        let PlanState::Usable { counts, person, removed, .. } = look else { return Vec::new() };
+        let names = |count: String| format!("{count}: {}", person.join("; "));
+        let person = counts.describe_person_items().map(names);
+        if part == PlanPart::Makes {
+            return person.into_iter().collect();
+        }
+        let count = |number: u32, what: &str| match number {
+            1 => format!("1 {what}"),
+            _ => format!("{number} {what}s"),
+        };
+        let open = (counts.open > 0).then(|| {
+            let items = count(counts.open, "item");
+            format!("the agent reported twice that all is done; {items} of its plan left open")
+        });
+        let recipe = &self.state.recipe;
+        let is_checked =
+            select_due_gates(recipe, role, None).any(|(_, _, severity)| severity == Severity::Hard);
+        let unchecked = (counts.done > 0 && !is_checked).then(|| {
+            let items = count(counts.done, "marked item");
+            format!(
+                "nothing but the agent's word supports {items} of the plan (no gate, no review)"
+            )
+        });
+        open.into_iter().chain(person).chain(removed.describe()).chain(unchecked).collect()
     }
 
     /// Returns a warning about the second iteration in a row on a prompt that passed and changed

@@ -135,14 +135,22 @@ fn add_plan_faults(
             ));
         }
         // The agent maintains the plan and may know better. So its completion signal is
-        // rejected once for open items, and not again while the agent repeats it,
+        // rejected once for open and deleted items, and not again while the agent repeats it,
         // whatever else keeps the work open.
-        (PlanPart::Follows, PlanState::Usable { counts, next, .. }, CompletionClaim::Complete)
-            if counts.open > 0 =>
-        {
-            found.rejected_open_items = Some(counts.open);
-            if state.rejected_open_items.is_none() {
+        (
+            PlanPart::Follows,
+            PlanState::Usable { counts, next, removed, .. },
+            CompletionClaim::Complete,
+        ) if counts.open > 0 || removed.deleted > 0 => {
+            found.rejected_open_items = Some(counts.open.saturating_add(removed.deleted));
+            if state.rejected_open_items.is_some() {
+                return;
+            }
+            if counts.open > 0 {
                 found.reasons.push(plan::build_open_items_feedback(&plan.file, counts.open, next));
+            }
+            if removed.deleted > 0 {
+                found.reasons.push(plan::build_deleted_items_feedback(&plan.file, removed));
             }
         }
         (

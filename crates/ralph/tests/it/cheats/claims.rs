@@ -62,6 +62,17 @@ pub(super) const CHEATS: &[Cheat] = &[
         name: "removes stories and checks from a list that it keeps",
         scene: Scene::Elsewhere("build/keeper.rs", "stories_and_checks_cannot_be_thrown_away"),
     },
+    Cheat {
+        name: "removes items from its plan without doing them",
+        scene: Scene::Elsewhere(
+            "specs/plans.rs",
+            "items_removed_from_the_plan_refuse_the_first_completion_signal_and_are_reported",
+        ),
+    },
+    Cheat {
+        name: "marks items of its plan without doing them",
+        scene: Scene::Elsewhere("specs/plans.rs", "marks_that_nothing_checks_are_reported"),
+    },
     row(
         "skips its own task with `ralph skip`",
         task("./check.sh"),

@@ -36,6 +36,9 @@ fn documentation_lists_exactly_the_tested_cheats() {
     };
     assert_eq!(missing(&tried, &documented), [""; 0], "tried, and missing in docs/cheats.md");
     assert_eq!(missing(&documented, &tried), [""; 0], "listed in docs/cheats.md, and not tried");
+    let proof = fs::read_to_string(project.join("../../docs/proof.md")).expect("a page");
+    let count = format!("\n{} things an agent may try are one table", tried.len());
+    assert!(proof.contains(&count), "docs/proof.md: {count}");
     let once: BTreeSet<&&str> = tried.iter().collect();
     assert_eq!((once.len(), documented.len()), (tried.len(), tried.len()), "each has one name");
 }

@@ -216,6 +216,64 @@ fn struck_items_are_not_open() {
     let sealed = planned(&always(json!([struck, commit("Do it"), complete()])), &json!({}));
     sealed.run_ralph(&["build"]).expect_code(0);
     assert_eq!(sealed.find_events("iteration_started").len(), 1);
+    expect_warning(&sealed, "1 item was removed from the plan and never marked done: Part");
+}
+
+#[test]
+fn items_removed_from_the_plan_refuse_the_first_completion_signal_and_are_reported() {
+    let drop = json!({ "run": { "command": format!("sed -i '/Part/d' {PLAN}") } });
+    let calls = json!([
+        { "when": { "iteration": 1 }, "do": [drop, commit("Think again"), says("Hm.")] },
+        { "when": { "iteration": 2 }, "do": [check_items(), commit("Do it"), complete()] },
+        { "do": [complete()] },
+    ]);
+    let sealed = planned(&calls, &json!({}));
+    let end = sealed.run_ralph(&["build"]).expect_code(0);
+    assert_eq!(sealed.find_events("iteration_started").len(), 3);
+    let prompt_text = prompt(&sealed, 3);
+    let expect = format!(
+        "1 item was removed from `{PLAN}` in this run and never marked as done:\n  - [ ] Part\n"
+    );
+    assert!(prompt_text.contains(&expect), "{prompt_text}");
+    let line = "1 item was removed from the plan and never marked done: Part";
+    expect_warning(&sealed, line);
+    let (_, summary) = end.stderr.split_once("Run ended: complete").expect("an end");
+    assert!(summary.contains(line), "{}", end.stderr);
+    let report = sealed.run_ralph(&["report"]).expect_code(0).stdout;
+    assert!(report.contains(line), "{report}");
+    // An item that comes back, marked, is done.
+    let done = json!([plan(&TWO.replace("[ ]", "[x]")), commit("Both"), complete()]);
+    let calls = json!([
+        { "when": { "iteration": 1 }, "do": [plan("- [x] Greet\n"), commit("One"), complete()] },
+        { "do": done },
+    ]);
+    let sealed = planned(&calls, &json!({}));
+    sealed.run_ralph(&["build"]).expect_code(0);
+    assert!(warnings(&sealed).iter().all(|it| !it.contains("removed")), "{:?}", warnings(&sealed));
+}
+
+#[test]
+fn marks_that_nothing_checks_are_reported() {
+    let unchecked = "nothing but the agent's word supports 2 marked items of the plan";
+    let all_done = always(json!([check_items(), commit("Do it"), complete()]));
+    let sealed = planned(&all_done, &json!({}));
+    sealed.run_ralph(&["build"]).expect_code(0);
+    expect_warning(&sealed, unchecked);
+    let report = sealed.run_ralph(&["report"]).expect_code(0).stdout;
+    assert!(report.contains(unchecked), "{report}");
+    let gate = json!({ "gates": [{ "name": "ok", "kind": "custom", "command": "true" }] });
+    let sealed = planned(&all_done, &gate);
+    sealed.run_ralph(&["build"]).expect_code(0);
+    assert!(warnings(&sealed).iter().all(|it| !it.contains("word")), "{:?}", warnings(&sealed));
+    // Marks count only once the gates pass.
+    let gate = json!({ "gates": [{ "name": "ok", "kind": "custom", "command": "test -f ok" }] });
+    let sealed = planned(&all_done, &gate);
+    sealed.run_ralph(&["build", "2"]).expect_code(1);
+    let then = json!([{ "write": { "path": "ok", "text": "" } }, commit("Do it"), complete()]);
+    let first = json!([check_items(), commit("Mark"), complete()]);
+    let sealed = planned(&first_then(first, then), &gate);
+    sealed.run_ralph(&["build"]).expect_code(0);
+    assert_eq!(sealed.find_events("iteration_started").len(), 2);
 }
 
 #[test]
