@@ -153,6 +153,14 @@ fn import_json(file: &ConfigFile, text: &str) -> Option<ImportedConfig> {
     Some(ImportedConfig { content, removed_keys: left_out, document, is_understood: true })
 }
 
+/// Returns whether a JSON file differs from its earlier content only by a `$schema` at its top:
+/// some agents add it to their configuration by themselves.
+pub fn adds_only_schema(before: &[u8], after: &[u8]) -> bool {
+    let parse = |text: &[u8]| jsonc::parse_jsonc(std::str::from_utf8(text).ok()?);
+    let (Some(before), Some(mut after)) = (parse(before), parse(after)) else { return false };
+    remove_path(&mut after, "$schema") && before == after
+}
+
 /// Removes the value at a path, and returns whether there was one.
 fn remove_path(document: &mut Value, path: &str) -> bool {
     let (above, last) = path.rsplit_once('/').map_or((None, path), |(it, last)| (Some(it), last));

@@ -6,6 +6,7 @@
 //! agent.
 
 mod call_listener;
+mod rewritten_files;
 
 use std::cell::RefCell;
 use std::ffi::OsString;
@@ -30,6 +31,7 @@ use ralph_model::capability::{McpServers, Support};
 use ralph_model::child::{ChildEnd, Ending, Force, Limit, NotStarted};
 use ralph_model::failure::{Failure, FailureClass};
 use ralph_model::units::Millis;
+use rewritten_files::ConfigBefore;
 
 use crate::bounded_read;
 use crate::environment::{self, Variables};
@@ -174,6 +176,7 @@ impl Agent for AgentRunner {
         };
         let (call_env, call_args) = (call.env.clone(), call.args.clone());
         let started = SystemTime::now();
+        let config_before = ConfigBefore::read(&self.project, request.agent.kind);
         let spawn = self.build_spawn(request, call, sandboxed.as_ref());
         let end =
             match sandboxed.as_ref().map_or(Ok(spawn.clone()), |sandboxed| sandboxed.launch(spawn))
@@ -204,6 +207,7 @@ impl Agent for AgentRunner {
         reply.warnings.extend(warning);
         reply.warnings.extend(overrun.map(str::to_owned));
         reply.warnings.extend(setuid_files::clear_new_bits(&self.project, started));
+        reply.warnings.extend(config_before.restore(&self.project));
         if let Some(sandboxed) = sandboxed {
             reply.warnings.extend(sandboxed.clean_up(
                 reply.failure.as_mut(),

@@ -139,7 +139,7 @@ pub enum TodoState {
     Done,
 }
 
-/// Tokens and money.
+/// Tokens, money and turns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Usage {
     /// Tokens not read from the cache.
@@ -149,6 +149,9 @@ pub struct Usage {
     pub cache_write: Tokens,
     /// The cost the agent reports; `None` if it reports none.
     pub cost: Option<UsdMicros>,
+    /// How often the agent called its model, if it reports that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turns: Option<u32>,
 }
 
 impl Usage {
@@ -161,6 +164,10 @@ impl Usage {
             cache_read: self.cache_read.saturating_add(other.cache_read),
             cache_write: self.cache_write.saturating_add(other.cache_write),
             cost: match (self.cost, other.cost) {
+                (Some(one), Some(two)) => Some(one.saturating_add(two)),
+                (one, two) => one.or(two),
+            },
+            turns: match (self.turns, other.turns) {
                 (Some(one), Some(two)) => Some(one.saturating_add(two)),
                 (one, two) => one.or(two),
             },
@@ -179,6 +186,7 @@ impl Usage {
             cost: self
                 .cost
                 .map(|cost| UsdMicros(cost.0.saturating_sub(part.cost.map_or(0, |it| it.0)))),
+            turns: self.turns.map(|turns| turns.saturating_sub(part.turns.unwrap_or(0))),
         }
     }
 

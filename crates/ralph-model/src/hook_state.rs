@@ -14,7 +14,7 @@ use crate::guard_policy::GuardPolicy;
 use crate::ids::{AskNumber, IterationNumber, Role, RunId, TaskId};
 use crate::list_snapshot::{EditContext, ListSnapshot};
 use crate::review::ReviewPolicy;
-use crate::task::ListOwner;
+use crate::task::{ListOwner, TaskList};
 use crate::units::Timestamp;
 
 /// The version of the format.
@@ -76,6 +76,9 @@ pub struct HookState<S = ListSnapshot> {
     /// The tasks when the call began, where an agent owns the list.
     #[serde(default = "default_to_none")]
     pub pre_iteration_snapshot: Option<S>,
+    /// The list without its tasks when the call began, where an agent owns the list.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub list_settings: Option<TaskList>,
 }
 
 /// Who commits.
@@ -116,6 +119,7 @@ impl HookState {
             scope: Vec::new(),
             guard: GuardPolicy::default(),
             pre_iteration_snapshot: None,
+            list_settings: None,
         }
     }
 }
@@ -147,6 +151,7 @@ impl<S> HookState<S> {
             scope: self.scope,
             guard: self.guard,
             pre_iteration_snapshot: snapshot,
+            list_settings: self.list_settings,
         }
     }
 

@@ -60,6 +60,8 @@ pub struct RunState {
     pub test_numbers: BTreeMap<String, TestNumbers>,
     /// Autorun files that agents changed.
     pub autorun_changes: BTreeSet<AutorunChange>,
+    /// Files in which something was refused that only has the shape of a secret.
+    pub files_with_shapes: BTreeSet<String>,
     /// Files that ended iterations changed and that were not rolled back, at most
     /// [`MAX_CHANGED_FILES`]; `None` until something was observed.
     pub changed_files: Option<BTreeSet<String>>,

@@ -172,11 +172,24 @@ pub enum NetworkMode {
 }
 
 /// What gates may reach.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GateSandboxPolicy {
     pub network: NetworkMode,
+    /// Hosts and ports of this machine that gates reach, and agents do not.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub allow: Vec<String>,
     pub credentials: GateCredentials,
+}
+
+impl GateSandboxPolicy {
+    /// Returns the network of gates: hosts of their own need the proxy.
+    pub fn effective_network(&self) -> NetworkMode {
+        match self.network {
+            NetworkMode::None if !self.allow.is_empty() => NetworkMode::Proxy,
+            mode @ (NetworkMode::None | NetworkMode::Host | NetworkMode::Proxy) => mode,
+        }
+    }
 }
 
 /// Whether gates see the agent's credentials.
@@ -226,6 +239,7 @@ impl Default for SandboxPolicy {
             },
             gates: GateSandboxPolicy {
                 network: NetworkMode::None,
+                allow: Vec::new(),
                 credentials: GateCredentials::Withheld,
             },
             limits: ChildLimits {

@@ -157,6 +157,20 @@ impl TaskList {
         }
     }
 
+    /// Returns the settings of the list, without its tasks.
+    #[must_use]
+    pub fn without_tasks(&self) -> Self {
+        Self {
+            project: self.project.clone(),
+            description: self.description.clone(),
+            branch: self.branch.clone(),
+            max_iterations: self.max_iterations,
+            validation_strategy: self.validation_strategy,
+            verify_commands: self.verify_commands.clone(),
+            tasks: Vec::new(),
+        }
+    }
+
     /// Returns a task by its id; the first one, if an id is not unique.
     pub fn find_task(&self, id: &TaskId) -> Option<&Task> {
         self.tasks.iter().find(|task| task.id == *id)

@@ -292,6 +292,23 @@ pub struct SecretLeak {
     pub what: String,
 }
 
+impl SecretLeak {
+    /// The kind of a secret that is known by its value.
+    pub const KNOWN_VALUE: &str = "a known secret";
+    /// Begins the path of a secret in a commit message.
+    pub const IN_MESSAGE: &str = "the message of commit ";
+    /// Begins the path of a secret in the name of a file.
+    pub const IN_NAME: &str = "the name of the file ";
+
+    /// Returns whether `secrets.allow` can allow it: it is in a file, and only its shape is known.
+    pub fn can_be_allowed(&self) -> bool {
+        let is_in_file = ![Self::IN_MESSAGE, Self::IN_NAME, "*"]
+            .iter()
+            .any(|start| self.path.starts_with(start));
+        is_in_file && self.what != Self::KNOWN_VALUE
+    }
+}
+
 /// A change to an autorun file.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct AutorunChange {

@@ -4,6 +4,7 @@
 
 use std::io::Write;
 
+use ralph_model::agent::{AgentChoice, AgentOrigin};
 use ralph_model::ids::IterationNumber;
 use ralph_model::run::RunState;
 
@@ -45,4 +46,16 @@ pub(crate) fn quote_word(word: &str) -> String {
     } else {
         format!("'{}'", word.replace('\'', r"'\''"))
     }
+}
+
+/// Returns the name of the agent with its model or command.
+pub(crate) fn format_agent_name(agent: &AgentChoice) -> String {
+    let detail = match agent.kind.origin() {
+        AgentOrigin::Product => agent.model.as_ref(),
+        AgentOrigin::Command | AgentOrigin::BuiltIn => {
+            agent.model.as_ref().or(Some(&agent.command))
+        }
+    };
+    let detail = detail.map(|detail| format!(" ({detail})")).unwrap_or_default();
+    format!("{}{detail}", agent.kind.name())
 }

@@ -7,7 +7,7 @@ use std::io::Write;
 
 use ralph_core::ports::Activity;
 use ralph_core::tasks::next_work::find_compaction_trigger;
-use ralph_model::agent::{AgentKind, AgentOrigin};
+use ralph_model::agent::AgentKind;
 use ralph_model::agent_output::Reply;
 use ralph_model::event::{Event, Purpose, Recorded, WaitReason};
 use ralph_model::failure::{Failure, FailureRule};
@@ -25,7 +25,8 @@ use ralph_model::worktree::{Checkpoint, Landed};
 
 use crate::gate_lines::{print_gate_result, print_gate_start, print_refusal, warn_about_child};
 use crate::line_text::{
-    FOREIGN_TEXT_CHARS, format_iteration, print_warning, shorten_id, shorten_text,
+    FOREIGN_TEXT_CHARS, format_agent_name, format_iteration, print_warning, shorten_id,
+    shorten_text,
 };
 use crate::line_writer::LineWriter;
 use crate::status::describe_backend;
@@ -202,8 +203,10 @@ const NO_COMMIT: &str = "commits nothing; set `\"commit\": \"ralph\"`";
 fn print_run_header<W: Write>(page: &mut LineWriter<W>, version: &str, state: &RunState) {
     let recipe = &state.recipe;
     page.write_marked(LineMark::Run, &format!("ralph {version}, run {}", state.run));
-    let (workflow, agent) =
-        (shorten_text(page, &recipe.workflow), shorten_text(page, &format_agent_name(recipe)));
+    let (workflow, agent) = (
+        shorten_text(page, &recipe.workflow),
+        shorten_text(page, &format_agent_name(&recipe.agent)),
+    );
     page.write_indented(2, Paint::None, &format!("workflow {workflow}, agent {agent}"));
     if let Some(sandbox) = format_sandbox(recipe) {
         let sandbox = shorten_text(page, &sandbox);
@@ -271,19 +274,6 @@ fn format_sandbox(recipe: &Recipe) -> Option<String> {
         text.push_str(&format!(" (not usable here: {})", reasons.join("; ")));
     }
     Some(text)
-}
-
-/// Returns the name of the agent with its model or command.
-fn format_agent_name(recipe: &Recipe) -> String {
-    let agent = &recipe.agent;
-    let detail = match agent.kind.origin() {
-        AgentOrigin::Product => agent.model.as_ref(),
-        AgentOrigin::Command | AgentOrigin::BuiltIn => {
-            agent.model.as_ref().or(Some(&agent.command))
-        }
-    };
-    let detail = detail.map(|detail| format!(" ({detail})")).unwrap_or_default();
-    format!("{}{detail}", agent.kind.name())
 }
 
 /// Returns the name of a gate for the header, or `None` if it is not run.

@@ -4,6 +4,7 @@
 
 use std::io::Write;
 
+use ralph_model::glob::Pattern;
 use ralph_model::ids::Role;
 use ralph_model::outcome::{Outcome, SandboxBlockedGate};
 use ralph_model::plan::{PlanState, RemovedItems};
@@ -55,6 +56,9 @@ pub(crate) fn print_summary<W: Write>(
     if !state.autorun_changes.is_empty() {
         page.write_indented(2, Paint::Warn, &format_autorun_files(state));
     }
+    if *outcome != Outcome::Complete && !state.files_with_shapes.is_empty() {
+        print_secrets_hint(page, state);
+    }
     if let Outcome::AgentFailed { failure, .. } = outcome
         && let Some(hint) = &failure.hint
     {
@@ -75,6 +79,26 @@ pub(crate) fn print_summary<W: Write>(
     for (command, what) in commands {
         page.write_indented(2, Paint::None, &format!("{command:widest$}  {what}"));
     }
+}
+
+/// Prints the setting that allows what only has the shape of a secret.
+fn print_secrets_hint<W: Write>(page: &mut LineWriter<W>, state: &RunState) {
+    /// More files have a pattern in common, which the user knows best.
+    const NAMED: usize = 5;
+    let known = state.recipe.secrets_allowed.iter().map(|it| it.as_str().to_owned());
+    let is_glob = |path: &str| path.contains(['*', '?', '[', ']', '{', '}', '\\']);
+    let refused = state.files_with_shapes.iter().take(NAMED).map(|path| {
+        let escaped = Pattern::for_path(path).filter(|_| is_glob(path));
+        escaped.map_or_else(|| path.clone(), |pattern| pattern.as_str().to_owned())
+    });
+    let globs: Vec<String> = known
+        .chain(refused)
+        .map(|it| format!("{:?}", sanitize::sanitize_line(&it, 300, "")))
+        .collect();
+    let hint = "hint: if what was refused as a secret is sample data, add this to the settings:";
+    page.write_indented(2, Paint::None, hint);
+    let line = format!("\"secrets\": {{ \"allow\": [{}] }}", globs.join(", "));
+    page.write_indented(4, Paint::None, &line);
 }
 
 /// The hint for a run that has not begun: settings take effect only in a new run.

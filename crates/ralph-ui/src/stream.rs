@@ -441,6 +441,7 @@ pub(crate) fn format_summary(style: &Style, reply: &Reply) -> String {
     if reply.usage.tokens().0 > 0 {
         parts.push(format!("tokens: {}", format_tokens(reply.usage)));
     }
+    parts.extend(reply.usage.turns.map(|turns| format!("turns: {turns}")));
     parts.push(format!("tools: {}", reply.tools));
     parts.push(format!("errors: {}", reply.tool_errors));
     if reply.unparsed > 0 {

@@ -17,7 +17,7 @@ use ralph_model::task::{TaskList, TaskStatus};
 use ralph_model::units::Millis;
 
 use crate::gate_lines::print_gate_output;
-use crate::line_text::{print_warning, shorten_text};
+use crate::line_text::{format_agent_name, print_warning, shorten_text};
 use crate::line_writer::LineWriter;
 use crate::stream::choose_plural;
 use crate::style::{LineMark, Paint};
@@ -96,6 +96,13 @@ pub(crate) fn print_attempt_start<W: Write>(page: &mut LineWriter<W>, state: &Ru
             let text = "The same failure again: giving the agent the files that it mentions";
             print_warning(page, text);
         }
+    }
+    if let Some(agent) = &state.recipe.escalate
+        && matches!(current.role, Role::Implement | Role::Fix)
+        && matches!(log.escalation, Escalation::StrategyShift | Escalation::ContextExpansion)
+    {
+        let name = shorten_text(page, &format_agent_name(agent));
+        page.write_indented(2, Paint::None, &format!("Agent for a task that is stuck: {name}"));
     }
 }
 

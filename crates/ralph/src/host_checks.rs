@@ -3,11 +3,7 @@
 //!
 //! Not here: agents, and how findings look.
 
-use std::fs;
-use std::path::PathBuf;
-
 use ralph_agents as agents;
-use ralph_io::bounded_read;
 use ralph_io::git::RepositoryDiscovery;
 use ralph_io::process::Watch;
 use ralph_io::sleep_inhibitor::SleepInhibitor;
@@ -23,13 +19,11 @@ use serde_json::{Value, json};
 use crate::plugin;
 use crate::project::Project;
 use crate::settings::LoadedSettings;
+use crate::toolchain_files;
 
 /// From this many bytes or runs on, a hint says how to remove old runs.
 const MANY_BYTES: u64 = 1_000_000_000;
 const MANY_RUNS: usize = 100;
-
-/// More than a file for rustup holds.
-const MAX_TOOLCHAIN_BYTES: u64 = 1 << 16;
 
 /// The result of one check.
 pub(crate) struct HostCheck {
@@ -79,51 +73,14 @@ impl HostCheck {
 
 /// Runs all checks.
 pub(crate) fn check_host(project: &Project, loaded: &LoadedSettings) -> Vec<HostCheck> {
-    let mut checks: Vec<HostCheck> = check_rust_toolchain(project).into_iter().collect();
+    let mut checks: Vec<HostCheck> = toolchain_files::find_mismatches(project)
+        .into_iter()
+        .map(|it| HostCheck::new(it.name, Health::Warning, it.title).with_hint(it.hint))
+        .collect();
     checks.extend([check_git(project), check_repository(project), check_state(project, loaded)]);
     checks.extend(check_runs(project, loaded));
     checks.push(check_sleep(project, loaded));
     checks
-}
-
-/// Reports a Rust toolchain that the project names and that is not installed: rustup would fetch it
-/// in each gate, and cannot in a sandbox.
-fn check_rust_toolchain(project: &Project) -> Option<HostCheck> {
-    let mut files = ["rust-toolchain.toml", "rust-toolchain"].into_iter();
-    let (file, text) = files.find_map(|file| {
-        let text = bounded_read::read_file(&project.directory.join(file), MAX_TOOLCHAIN_BYTES);
-        Some((file, String::from_utf8(text.ok()?).ok()?))
-    })?;
-    let channel = find_toolchain_channel(&text)?;
-    let variable = |name: &str| {
-        let value = project.env.iter().find(|(key, _)| key == name).map(|(_, value)| value);
-        value.map(PathBuf::from)
-    };
-    let home = variable("RUSTUP_HOME").or_else(|| Some(variable("HOME")?.join(".rustup")))?;
-    // Without rustup the file has no effect.
-    let mut installed = fs::read_dir(home.join("toolchains")).ok()?.flatten();
-    let is_installed = installed.any(|it| {
-        let name = it.file_name();
-        name.to_str()
-            .and_then(|name| name.strip_prefix(channel))
-            .is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
-    });
-    let title = format!("the Rust toolchain {channel} of {file} is not installed");
-    let check = HostCheck::new("rust toolchain", Health::Warning, title);
-    (!is_installed).then(|| check.with_hint(format!("rustup toolchain install {channel}")))
-}
-
-/// Returns the toolchain that a file for rustup names, in either of its forms.
-fn find_toolchain_channel(text: &str) -> Option<&str> {
-    let mut lines = text.lines().map(str::trim);
-    let value = if text.contains('[') {
-        lines.find_map(|line| line.strip_prefix("channel")?.trim_start().strip_prefix('='))?
-    } else {
-        lines.find(|line| !line.is_empty())?
-    };
-    let value = value.trim().trim_matches(['"', '\'']);
-    let is_plain = |it: char| it.is_ascii_alphanumeric() || "-._".contains(it);
-    (!value.is_empty() && value.chars().all(is_plain)).then_some(value)
 }
 
 fn check_git(project: &Project) -> HostCheck {

@@ -27,7 +27,7 @@ use ralph_model::sandbox::{
     Backend, GateCredentials, GitAccess, NetworkMode, RequestedBackend, SandboxPolicy,
 };
 
-use self::network::{build_reachable_hosts, start_proxy};
+use self::network::{build_gate_hosts, build_reachable_hosts, start_proxy, start_proxy_at};
 use crate::agent_trial::{self, TrialSite};
 use crate::cli_error::CliError;
 use crate::memory_setup::MEMORY_FILE;
@@ -63,6 +63,8 @@ pub(crate) struct RunIsolation {
     launcher: Option<SandboxLauncher>,
     names: Vec<String>,
     network_proxy: Option<NetworkProxy>,
+    /// The proxy of gates, if they have hosts of their own.
+    gate_proxy: Option<NetworkProxy>,
     output: u64,
     space: DiskLimit,
 }
@@ -149,6 +151,9 @@ impl RunIsolation {
             Some((endpoint, network_proxy)) => (Some(endpoint), Some(network_proxy)),
             None => (None, None),
         };
+        let gates = build_gate_hosts(&policy, &reach)?;
+        let gates = gates.map(|reach| start_proxy_at(site, "gates.sock", &reach)).transpose()?;
+        let (gate_endpoint, gate_proxy) = gates.unzip();
         let backend = config.backend();
         let (names, output) = (policy.env.clone(), policy.limits.output);
         let network = policy.network.mode;
@@ -158,7 +163,8 @@ impl RunIsolation {
         roots.extend(places.outputs.iter().cloned());
         let kept = vec![places.state.clone()];
         let space = DiskLimit::new(roots, policy.limits.growth, kept);
-        let sandbox_launcher = SandboxLauncher::new(config, policy, places, endpoint);
+        let sandbox_launcher = SandboxLauncher::new(config, policy, places, endpoint)
+            .with_gate_proxy(gate_endpoint);
         let spec = sandbox_launcher
             .build_spec(&HandedFiles::default())
             .map_err(|error| to_spec_error(&error))?;
@@ -182,6 +188,7 @@ impl RunIsolation {
             launcher: Some(sandbox_launcher),
             names,
             network_proxy,
+            gate_proxy,
             output,
             space,
         })
@@ -205,6 +212,12 @@ impl RunIsolation {
         self.network_proxy.as_ref().map(|it| it.proxy.clone())
     }
 
+    /// Returns the proxy of gates, if their network goes through one.
+    pub(crate) fn gate_proxy(&self) -> Option<Proxy> {
+        let own = self.gate_proxy.as_ref().map(|it| it.proxy.clone());
+        own.or_else(|| self.proxy())
+    }
+
     /// Returns how much disk space a child process may use, if that is limited.
     pub(crate) fn disk_limit(&self) -> Option<DiskLimit> {
         self.launcher.as_ref().map(|_| self.space.clone())
@@ -222,6 +235,7 @@ impl RunIsolation {
             launcher: None,
             names: Vec::new(),
             network_proxy: None,
+            gate_proxy: None,
             output: 0,
             space: DiskLimit::new(Vec::new(), 0, Vec::new()),
         }
@@ -440,6 +454,7 @@ fn without_network(policy: &SandboxPolicy) -> SandboxPolicy {
     let mut policy = policy.clone();
     policy.network.mode = NetworkMode::None;
     policy.gates.network = NetworkMode::None;
+    policy.gates.allow.clear();
     policy
 }
 

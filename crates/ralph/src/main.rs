@@ -44,6 +44,7 @@ mod subscribers;
 mod task_branch;
 mod task_file;
 mod templates;
+mod toolchain_files;
 mod trust;
 mod unfinished_run;
 mod workflow;

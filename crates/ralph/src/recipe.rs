@@ -363,12 +363,13 @@ pub(crate) fn find_ineffective_settings(loaded: &LoadedSettings, recipe: &Recipe
     let has_commands = recipe.gates.iter().any(|gate| matches!(gate.check, GateCheck::Command(_)));
     if is_set("sandbox.network.allow")
         && !is_set("sandbox.gates.network")
-        && recipe.sandbox.gates.network == NetworkMode::None
+        && recipe.sandbox.gates.effective_network() == NetworkMode::None
         && has_commands
     {
         warnings.push(
             "`sandbox.network.allow` is for agents only: gates have no network; \
-             `sandbox.gates.network` \"proxy\" gives them the same hosts, \"none\" turns this warning off"
+             `sandbox.gates.allow` names theirs, `sandbox.gates.network` \"proxy\" gives them the same hosts, \
+             \"none\" turns this warning off"
                 .to_owned(),
         );
     }

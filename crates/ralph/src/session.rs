@@ -47,7 +47,7 @@ use crate::run_context::{DirtyPlan, FormerAttempt, GitSandbox, RunContext};
 use crate::run_stats::keep_run_stats;
 use crate::settings::LoadedSettings;
 use crate::subscribers::{RunSubscribers, SubscriberSettings};
-use crate::{crash_recovery, guard_self_test, memory_setup, plugin, secrets};
+use crate::{crash_recovery, guard_self_test, memory_setup, plugin, secrets, toolchain_files};
 
 /// The version of this binary.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -229,7 +229,11 @@ impl<'a> OpenedRun<'a> {
                     site.repository,
                     isolation.backend,
                 );
-                warnings.splice(0..0, context.collect_warnings(loaded, &recipe));
+                let mut first = context.collect_warnings(loaded, &recipe);
+                if location == ProgramSource::Machine {
+                    first.extend(toolchain_files::list_warnings(project));
+                }
+                warnings.splice(0..0, first);
             }
             RunOrigin::Resumed(_) => isolation.remove_leftovers(&context.watch),
         }
@@ -524,7 +528,7 @@ fn connect_ports(
             .with_launcher(launcher)
             .with_output_limit(isolation.output_limit())
             .with_space_limit(isolation.disk_limit())
-            .with_proxy(isolation.proxy());
+            .with_proxy(isolation.gate_proxy());
     let sandboxed = isolation.build_git_launcher(&env);
     let path = env.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value.clone());
     let path = path.unwrap_or_default();

@@ -60,7 +60,7 @@ fn convert_tokens(tokens: wire::Tokens) -> Usage {
         output: Tokens(if excludes_thoughts { output.saturating_add(thoughts) } else { output }),
         cache_read: Tokens(read),
         cache_write: Tokens(write),
-        cost: None,
+        ..Usage::default()
     }
 }
 

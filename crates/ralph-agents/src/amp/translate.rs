@@ -232,11 +232,11 @@ impl AmpTranslator {
     fn push_result(&mut self, line: wire::ResultLine) -> ParsedLine {
         let mut events = Vec::new();
         // The total may include more than the messages reported.
-        if let Some(usage) = line.usage.as_ref().map(convert_usage)
-            && usage.tokens() > self.spent.tokens()
-        {
-            self.spent = usage;
-            events.push(AgentEvent::Usage { usage, scope: UsageScope::Total });
+        let total = line.usage.as_ref().map(convert_usage);
+        let total = total.filter(|usage| usage.tokens() > self.spent.tokens());
+        if total.is_some() || line.num_turns.is_some() {
+            self.spent = Usage { turns: line.num_turns, ..total.unwrap_or(self.spent) };
+            events.push(AgentEvent::Usage { usage: self.spent, scope: UsageScope::Total });
         }
         let (status, text) = match AmpFailure::from_result(&line) {
             None => {
@@ -296,6 +296,6 @@ fn convert_usage(usage: &TurnUsage) -> Usage {
         output: Tokens(usage.output_tokens),
         cache_read: Tokens(usage.cache_read_input_tokens),
         cache_write: Tokens(usage.cache_creation_input_tokens),
-        cost: None,
+        ..Usage::default()
     }
 }

@@ -43,6 +43,8 @@ pub(super) struct ResultLine {
     pub(super) error: Option<String>,
     #[serde(default, deserialize_with = "read_lenient")]
     pub(super) usage: Option<TurnUsage>,
+    #[serde(default, deserialize_with = "read_lenient")]
+    pub(super) num_turns: Option<u32>,
 }
 
 /// The fields of tools' inputs that are worth showing, and the to-do list.

@@ -461,14 +461,14 @@ fn build_usage(line: &wire::ResultLine) -> Usage {
         output: Tokens(model.output_tokens),
         cache_read: Tokens(model.cache_read_input_tokens),
         cache_write: Tokens(model.cache_creation_input_tokens),
-        cost: None,
+        ..Usage::default()
     });
     let turn = line.usage.as_ref().map_or_else(Usage::default, |turn| Usage {
         input: Tokens(turn.input_tokens),
         output: Tokens(turn.output_tokens),
         cache_read: Tokens(turn.cache_read_input_tokens),
         cache_write: Tokens(turn.cache_creation_input_tokens),
-        cost: None,
+        ..Usage::default()
     });
-    Usage { cost, ..models.reduce(Usage::plus).unwrap_or(turn) }
+    Usage { cost, turns: line.num_turns, ..models.reduce(Usage::plus).unwrap_or(turn) }
 }

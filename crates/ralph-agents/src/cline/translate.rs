@@ -302,5 +302,6 @@ fn convert_usage(usage: &wire::RunUsage) -> Usage {
         cache_read: Tokens(usage.cache_read_tokens),
         cache_write: Tokens(usage.cache_write_tokens),
         cost: (usage.total_cost > 0.0).then(|| UsdMicros::from_dollars(usage.total_cost)),
+        turns: None,
     }
 }

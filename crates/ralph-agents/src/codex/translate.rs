@@ -341,6 +341,6 @@ fn build_usage(usage: &wire::Usage) -> Usage {
         output: Tokens(usage.output.unwrap_or(0)),
         cache_read: Tokens(cache_read),
         cache_write: Tokens(cache_write),
-        cost: None,
+        ..Usage::default()
     }
 }

@@ -149,3 +149,20 @@ fn addresses_and_variables_are_found() {
         assert_eq!(collect_variables(&document), names, "{kind:?}");
     }
 }
+
+#[test]
+fn an_added_schema_differs_from_other_changes() {
+    let schema = r#""$schema": "https://opencode.ai/config.json""#;
+    for (before, after, expect) in [
+        (r#"{"model": "m"}"#, format!("{{\n  {schema},\"model\": \"m\"}}"), true),
+        ("{\n  // mine\n  \"model\": \"m\",\n}", format!("{{{schema}, \"model\": \"m\"}}"), true),
+        ("{}", format!("{{{schema},}}"), true),
+        (r#"{"model": "m"}"#, r#"{"model": "m"}"#.to_owned(), false),
+        (r#"{"model": "m"}"#, format!("{{{schema}, \"model\": \"n\"}}"), false),
+        (r#"{"model": "m"}"#, format!("{{{schema}, \"model\": \"m\", \"mcp\": {{}}}}"), false),
+        (r#"{"$schema": "x"}"#, format!("{{{schema}}}"), false),
+        ("{", format!("{{{schema}"), false),
+    ] {
+        assert_eq!(adds_only_schema(before.as_bytes(), after.as_bytes()), expect, "{after}");
+    }
+}

@@ -122,7 +122,7 @@ impl CustomUsageFilters {
             return None;
         }
         let [input, output, cache_read, cache_write] = counts.map(round_tokens);
-        let usage = Usage { input, output, cache_read, cache_write, cost };
+        let usage = Usage { input, output, cache_read, cache_write, cost, turns: None };
         Some(AgentEvent::Usage { usage, scope: self.scope })
     }
 }

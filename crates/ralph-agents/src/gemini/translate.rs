@@ -140,6 +140,6 @@ fn build_usage(stats: &wire::Stats) -> Usage {
         output: Tokens(thinking_and_text.max(stats.output_tokens)),
         cache_read: Tokens(stats.cached),
         cache_write: Tokens(0),
-        cost: None,
+        ..Usage::default()
     }
 }

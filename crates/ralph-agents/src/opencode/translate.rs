@@ -227,6 +227,7 @@ fn build_usage(part: &wire::Part<'_>) -> Option<Usage> {
         cache_read: Tokens(cache.and_then(|cache| cache.read).unwrap_or(0)),
         cache_write: Tokens(cache.and_then(|cache| cache.write).unwrap_or(0)),
         cost: part.cost.map(UsdMicros::from_dollars),
+        turns: None,
     };
     (usage.tokens() != Tokens(0)).then_some(usage)
 }

@@ -246,6 +246,7 @@ fn build_usage(usage: &wire::Usage) -> Option<Usage> {
         cache_read: Tokens(usage.cache_read.unwrap_or(0)),
         cache_write: Tokens(usage.cache_write.unwrap_or(0)),
         cost: usage.cost.as_ref().and_then(|cost| cost.total).map(UsdMicros::from_dollars),
+        turns: None,
     };
     (usage.tokens() != Tokens(0)).then_some(usage)
 }

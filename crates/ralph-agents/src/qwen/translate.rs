@@ -164,7 +164,9 @@ impl QwenTranslator {
             let message = message.unwrap_or_else(|| format!("the turn ended with `{subtype}`"));
             Err(GeminiFailure::new(subtype, message))
         };
-        self.state.close_turn(line.usage.as_ref().map(build_usage), outcome)
+        let usage = line.usage.as_ref().map(build_usage);
+        let usage = usage.map(|usage| Usage { turns: line.num_turns, ..usage });
+        self.state.close_turn(usage, outcome)
     }
 }
 
@@ -174,6 +176,6 @@ fn build_usage(figures: &wire::Figures) -> Usage {
         output: Tokens(figures.output_tokens),
         cache_read: Tokens(figures.cache_read_input_tokens),
         cache_write: Tokens(0),
-        cost: None,
+        ..Usage::default()
     }
 }

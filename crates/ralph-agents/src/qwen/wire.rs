@@ -61,6 +61,8 @@ pub(super) struct ResultLine {
     pub(super) error: Option<Problem>,
     #[serde(default, deserialize_with = "read_lenient")]
     pub(super) usage: Option<Figures>,
+    #[serde(default, deserialize_with = "read_lenient")]
+    pub(super) num_turns: Option<u32>,
 }
 
 /// What went wrong.

@@ -167,12 +167,13 @@ pub(crate) fn show(name: &str, all: &[ParsedLine], reply: &Reply) -> String {
     let usage = reply.usage;
     let _ = writeln!(
         shown,
-        "  usage   {} in, {} out, {} read, {} written; {:?}",
+        "  usage   {} in, {} out, {} read, {} written; {:?}{}",
         usage.input.0,
         usage.output.0,
         usage.cache_read.0,
         usage.cache_write.0,
         usage.cost.map(|cost| cost.0),
+        usage.turns.map(|turns| format!("; turns: {turns}")).unwrap_or_default(),
     );
     if let Some(failure) = &reply.failure {
         let _ = writeln!(shown, "  failure {:?}: {}", failure.class, failure.message);

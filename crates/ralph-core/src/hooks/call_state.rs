@@ -6,7 +6,7 @@ use ralph_model::list_snapshot::ListSnapshot;
 use ralph_model::recipe::{CommitPolicy, Uncommitted};
 use ralph_model::review::ReviewPolicy;
 use ralph_model::run::RunState;
-use ralph_model::task::{ListOwner, Task};
+use ralph_model::task::{ListOwner, Task, TaskList};
 use ralph_model::units::Timestamp;
 
 use crate::ports::AgentRequest;
@@ -67,6 +67,10 @@ pub fn build_call_state(state: &RunState, request: &AgentRequest, at: Timestamp)
         guard: recipe.guard.clone(),
         pre_iteration_snapshot: match keeper {
             Some(ListOwner::Agent) => list.map(ListSnapshot::from_list),
+            Some(ListOwner::Ralph) | None => None,
+        },
+        list_settings: match keeper {
+            Some(ListOwner::Agent) => list.map(TaskList::without_tasks),
             Some(ListOwner::Ralph) | None => None,
         },
         ..HookState::new(state.run.clone(), 0, state.started)

@@ -90,6 +90,9 @@ pub fn find_objections(active: &HookState, found: &StopFindings) -> StopObjectio
                     .to_owned(),
             ),
         }
+        if let Some(known) = &active.list_settings {
+            add(rules::find_setting_changes(known, list));
+        }
         let invariants = rules::find_contradictions(list, turn.review);
         add(invariants.into_iter().filter(|it| !is_unchanged(it, list, before)).collect());
         objections.reasons.extend(violations.iter().map(ToString::to_string));
@@ -178,6 +181,7 @@ mod tests {
             review_cap: Some(5),
             tasks_file: Some("/p/ralph/tasks.json".into()),
             pre_iteration_snapshot: Some(ListSnapshot::from_list(&list())),
+            list_settings: Some(list().without_tasks()),
             ..HookState::new(RunId("r".into()), 7, Timestamp(0))
         }
     }
@@ -217,6 +221,27 @@ mod tests {
                 src/main.rs
               Note in progress.txt what was done and learned, put what holds beyond this list where the project keeps its conventions, then commit everything, the task file and progress.txt included.
             Fix all of this, then stop again."]].assert_eq(&reason);
+    }
+
+    #[test]
+    fn settings_of_the_list_stay() {
+        let edited = found(|list| {
+            list.tasks[1].review.status = ReviewStatus::NeedsReview;
+            list.branch = Some("other".into());
+        });
+        for skip_review in [false, true] {
+            let active = HookState { skip_review, ..active("implement") };
+            let reasons = find_objections(&active, &edited).reasons;
+            assert_eq!(
+                reasons,
+                [
+                    "The list: `branchName` went from none to \"other\", but only users change the settings of \
+                 the list. Set it back to none."
+                ]
+            );
+            let older = HookState { list_settings: None, ..active };
+            assert_eq!(find_objections(&older, &edited), StopObjections::default());
+        }
     }
 
     #[test]

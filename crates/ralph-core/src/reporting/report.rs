@@ -85,6 +85,8 @@ struct TaskCount {
     commits: u32,
     /// Failures of soft gates, by gate.
     quality: BTreeMap<String, u32>,
+    /// What a soft gate last objected to, by gate.
+    objections: BTreeMap<String, String>,
 }
 
 impl Report {
@@ -279,6 +281,8 @@ impl Report {
         if let (Some(task), true) = (task, is_warning) {
             let count = self.tasks.entry(task.clone()).or_default();
             *count.quality.entry(result.gate.clone()).or_default() += 1;
+            let objection = text::join_to_line(&result.output, FEEDBACK_CHARS);
+            count.objections.insert(result.gate.clone(), objection);
         }
         self.last_gates.push(result.clone());
     }

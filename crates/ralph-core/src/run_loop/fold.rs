@@ -63,6 +63,7 @@ pub fn start_state(first: &Recorded) -> Result<RunState, FoldError> {
         test_numbers: BTreeMap::new(),
         verdict_questions: 0,
         autorun_changes: BTreeSet::new(),
+        files_with_shapes: BTreeSet::new(),
         changed_files: None,
         tasks: None,
         baseline: None,

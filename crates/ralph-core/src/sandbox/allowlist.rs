@@ -172,6 +172,13 @@ impl NetworkAllowlist {
         self
     }
 
+    /// Adds what another list allows.
+    #[must_use]
+    pub fn with_hosts_of(mut self, other: Self) -> Self {
+        self.allow.extend(other.allow);
+        self
+    }
+
     /// Checks a request by its host name.
     pub fn judge_name(&self, host: &Host, port: u16) -> Result<AddressCheck, RefusalReason> {
         if let Some(pattern) = self.deny.iter().find(|it| it.denies_host(host, port)) {

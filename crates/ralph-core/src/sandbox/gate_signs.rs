@@ -113,7 +113,9 @@ fn find_refused_host(line: &str, outside: &OutsideView<'_>) -> Option<MissingAcc
     let refusal = outside.refusals.iter().find(|it| line.contains(&it.host))?;
     let ConnectionRefusal { host, port, reason, .. } = refusal;
     let text = format!("the sandbox refused {host}:{port}: {reason}");
-    Some((text, reason.remedy(host, *port), None))
+    // The list of gates counts whether or not they reach the hosts of agents.
+    let remedy = reason.remedy(host, *port);
+    Some((text, remedy.map(|it| it.replace("network.allow`", "gates.allow`")), None))
 }
 
 /// Returns what a line misses that reports a refused connection to a server of this machine which
@@ -125,9 +127,7 @@ fn find_closed_port(line: &str, outside: &OutsideView<'_>) -> Option<MissingAcce
     let mut ports = after.filter_map(|text| digits(text).parse::<u16>().ok());
     let port = ports.find(|port| *port > 0 && (outside.is_listening)(*port))?;
     let allow = format!("localhost:{port}");
-    let setting = json!({
-        "sandbox": { "gates": { "network": "proxy" }, "network": { "allow": [allow] } }
-    });
+    let setting = json!({ "sandbox": { "gates": { "allow": [allow] } } });
     let reason = format!("port {port} of this machine cannot be reached in the sandbox");
     Some((reason, None, Some(setting.to_string())))
 }
@@ -164,9 +164,7 @@ fn find_missing_access(
     let is_error = has(&NO_NETWORK) && !has(&["assert", "expected"]);
     if is_error && failing.is_empty() && sandbox.network == NetworkMode::None {
         let host = find_host(near.last()?).unwrap_or_else(|| "HOST".to_owned());
-        let setting = json!({
-            "sandbox": { "gates": { "network": "proxy" }, "network": { "allow": [host] } }
-        });
+        let setting = json!({ "sandbox": { "gates": { "allow": [host] } } });
         let advice =
             "run it once outside of the sandbox, so that what it fetches is there".to_owned();
         let reason = "gates have no network in the sandbox".to_owned();
@@ -286,8 +284,7 @@ mod tests {
 
     #[test]
     fn refused_ports_and_hosts_have_remedies() {
-        let setting =
-            r#"{"sandbox":{"gates":{"network":"proxy"},"network":{"allow":["localhost:5432"]}}}"#;
+        let setting = r#"{"sandbox":{"gates":{"allow":["localhost:5432"]}}}"#;
         for output in [
             "connection to server at \"127.0.0.1\", port 5432 failed: Connection refused",
             "Error: connect ECONNREFUSED 127.0.0.1:5432",
@@ -299,16 +296,12 @@ mod tests {
         assert_eq!(find("Error: connect ECONNREFUSED 127.0.0.1:5433"), None, "nothing listens");
         let sign = find("curl: (56) CONNECT tunnel to refused.example failed, response 403");
         let advice = sign.and_then(|sign| sign.advice).unwrap_or_default();
-        assert_eq!(advice, "add \"refused.example\" to `sandbox.network.allow`");
+        assert_eq!(advice, "add \"refused.example\" to `sandbox.gates.allow`");
     }
 
     #[test]
     fn system_errors_have_remedies() {
-        let proxy = |host: &str| {
-            format!(
-                r#"{{"sandbox":{{"gates":{{"network":"proxy"}},"network":{{"allow":["{host}"]}}}}}}"#
-            )
-        };
+        let proxy = |host: &str| format!(r#"{{"sandbox":{{"gates":{{"allow":["{host}"]}}}}}}"#);
         let home = |entry: &str| format!(r#"{{"sandbox":{{"home":["{entry}"]}}}}"#);
         for (output, setting) in [
             (

@@ -18,7 +18,7 @@ use ralph_model::task::{Task, TaskList};
 use ralph_model::text;
 
 pub use moves::{find_illegal_changes, find_omissions};
-pub use reconcile::{Reconciled, reconcile_edit};
+pub use reconcile::{Reconciled, find_setting_changes, reconcile_edit};
 
 /// Returns the contradictions in a list, no matter who wrote it.
 pub fn find_contradictions(list: &TaskList, review: ReviewPolicy) -> Vec<ListViolation> {

@@ -1,8 +1,7 @@
-//! A task file on disk: read whole, changed in memory, replaced whole with a backup next to it.
+//! A task file on disk: read whole, changed in memory, replaced whole with a backup elsewhere.
 //!
 //! Not here: how its text is understood (`task_reader`) and changed (`task_editor`).
 
-use std::ffi::OsString;
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Read as _};
 use std::ops::Range;
@@ -183,19 +182,17 @@ impl TaskFile {
         open_file(&self.path).is_ok_and(|(_, signs)| self.stamp == Some(signs))
     }
 
-    /// Replaces the file, if there are changes. Its old content is kept next to it as `.bak`.
+    /// Replaces the file, if there are changes. Its old content is kept as `backup`.
     ///
     /// A link stays a link: its target is replaced.
-    pub fn write(&mut self) -> Result<(), WriteError> {
+    pub fn write(&mut self, backup: &Path) -> Result<(), WriteError> {
         if self.before.is_none() {
             return Ok(());
         }
         if !self.is_current() {
             return Err(WriteError::Changed(self.path.clone()));
         }
-        self.replace_file(&build_backup_path(
-            &self.path.canonicalize().unwrap_or_else(|_| self.path.clone()),
-        ))
+        self.replace_file(backup)
     }
 
     /// Applies changes and replaces the file, if its metadata is unchanged. The old content is kept
@@ -276,12 +273,6 @@ fn find_document(path: &Path, text: &str) -> Result<Range<usize>, Vec<FileProble
             remedy: error.hint.map(Into::into),
         }]
     })
-}
-
-fn build_backup_path(path: &Path) -> PathBuf {
-    let mut name = OsString::from(path);
-    name.push(".bak");
-    name.into()
 }
 
 /// Returns why a file cannot be read, and what to do.

@@ -301,7 +301,7 @@ impl<'a> PatchScanner<'a> {
             [0, commit @ ..] => {
                 self.scan_added();
                 let commit = String::from_utf8_lossy(commit.trim_ascii_end()).into_owned();
-                (self.path, self.first) = (format!("the message of commit {commit}"), 1);
+                (self.path, self.first) = (format!("{}{commit}", SecretLeak::IN_MESSAGE), 1);
             }
             [b' ', b' ', b' ', b' ', message @ ..] => self.add_bytes(message),
             _ => {}
@@ -330,7 +330,7 @@ impl<'a> PatchScanner<'a> {
         let masked = self.scan.masker.mask_bytes(&header);
         let path = String::from_utf8_lossy(&masked);
         let path = path.split_once(" b/").map_or(&*path, |(_, path)| path);
-        let path = format!("the name of the file {path}");
+        let path = format!("{}{path}", SecretLeak::IN_NAME);
         let before = std::mem::replace(&mut self.path, path);
         self.first = 1;
         self.scan_bytes(&header);
@@ -343,7 +343,7 @@ impl<'a> PatchScanner<'a> {
             let what = match found.kind {
                 SecretKind::Shape(_) if is_allowed => continue,
                 SecretKind::Shape(name) => name.to_owned(),
-                SecretKind::Value => "a known secret".to_owned(),
+                SecretKind::Value => SecretLeak::KNOWN_VALUE.to_owned(),
             };
             let line = self.first.saturating_add(count_lines(&added[..found.start]));
             if self.leaks.len() < MOST_LEAKS {

@@ -145,7 +145,7 @@ impl SecretShape {
         if is_cut && tail.len() < LONGEST_OPEN {
             // Its end is not known yet, and with it where the next candidate begins.
             ShapeDecision::Open
-        } else if is_long && is_random(beginning) {
+        } else if is_long && is_random(beginning) && !is_public_sample(beginning) {
             ShapeDecision::Secret
         } else {
             ShapeDecision::Harmless
@@ -170,6 +170,29 @@ fn is_jwt(tail: &[u8]) -> bool {
     header.is_some_and(|it| it.len() >= 10)
         && claims.is_some_and(|it| it.starts_with(b"eyJ") && it.len() >= 10)
         && signature.is_some_and(|it| it.len() >= 16)
+}
+
+/// Tokens of the documentation of GitHub (after their prefix), Google and Slack.
+const DOCUMENTED: [&[u8]; 4] = [
+    b"16C7e42F292c6912E7710c838347Ae178B4a",
+    b"1B4a2e77838347a7E420ce178F2E7c6912E169246c34E1ccbF66C46812d16D5B1A9Dc86A1498",
+    b"SyDaGmWKa4JsXZ-HjGw7ISLn_3namBGewQe",
+    b"23984754863-2348975623103",
+];
+
+/// The claims of the sample on jwt.io begin like this: `{"sub":"1234567890","name":"John Doe"`.
+const SAMPLE_CLAIMS: &[u8] = b"eyJzdWIiOiIxMjM0NTY3ODkwIiwibmFtZSI6IkpvaG4gRG9lI";
+
+/// The signature of the sample in RFC 7519.
+const SAMPLE_SIGNATURE: &[u8] = b"dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk";
+
+/// Returns whether it is a sample that tests and documentation copy, and that opens nothing.
+fn is_public_sample(tail: &[u8]) -> bool {
+    let mut parts = tail.split(|byte| *byte == b'.').skip(1);
+    let (claims, signature) = (parts.next(), parts.next());
+    DOCUMENTED.contains(&tail)
+        || claims.is_some_and(|claims| claims.starts_with(SAMPLE_CLAIMS))
+        || signature == Some(SAMPLE_SIGNATURE)
 }
 
 /// Returns whether a word may begin here. The letter of an escaped newline or the end of a color

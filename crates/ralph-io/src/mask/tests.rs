@@ -109,6 +109,12 @@ fn text_that_only_resembles_a_secret_stays() {
         "-----BEGIN PRIVATE KEY-----\n...",
         "-----BEGIN CERTIFICATE-----\nMIIEvQIBADANBgkqhkiG9w0BAQEFAASC",
         "the quick brown fox",
+        // Samples of documentation.
+        "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJzdWIiOiIxMjM0NTY3ODkwIiwibmFtZSI6IkpvaG4gRG9lIiwiaWF0IjoxNTE2MjM5MDIyfQ.SflKxwRJSMeKKF2QT4fwpMeJf36POk6yJV_adQssw5c",
+        "eyJ0eXAiOiJKV1QiLA0KICJhbGciOiJIUzI1NiJ9.eyJpc3MiOiJqb2UiLA0KICJleHAiOjEzMDA4MTkzODAsDQogImh0dHA6Ly9leGFtcGxlLmNvbS9pc19yb290Ijp0cnVlfQ.dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk",
+        concat!("gh", "o_16C7e42F292c6912E7710c838347Ae178B4a"),
+        concat!("AI", "zaSyDaGmWKa4JsXZ-HjGw7ISLn_3namBGewQe"),
+        concat!("xox", "p-23984754863-2348975623103"),
     ] {
         assert_eq!(masker.mask_text(text), text);
         assert_eq!(in_pieces(&masker, text.as_bytes(), 1), text.as_bytes(), "{text}");

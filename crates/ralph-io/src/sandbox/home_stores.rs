@@ -4,6 +4,8 @@
 //!
 //! Not here: where these are mounted, and what the user adds (`sandbox.home`).
 
+use std::path::{Path, PathBuf};
+
 /// A part of the home that is visible, read-only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct HomeStore {
@@ -200,6 +202,23 @@ pub(super) const STORE_VARIABLES: [(&str, &[&str]); 27] = [
 /// Directories of the home that tools use as caches. A child gets persistent ones of its own there.
 pub(super) const CACHES: [&str; 4] = [".cache", ".gradle", ".julia", ".npm"];
 
+/// Where the cache of jest is kept.
+pub(super) const JEST_CACHE: &str = "jest";
+
+/// Returns the directory in which jest keeps its cache by default: the temporary directory, and the
+/// user's id in base 36.
+pub(super) fn build_jest_path(temporary: &Path, user: u32) -> PathBuf {
+    let (mut rest, mut digits) = (user, String::new());
+    loop {
+        digits.extend(char::from_digit(rest % 36, 36));
+        rest /= 36;
+        if rest == 0 {
+            break;
+        }
+    }
+    temporary.join(format!("jest_{}", digits.chars().rev().collect::<String>()))
+}
+
 /// Gradle writes next to its packages, and can read them from a second, read-only place.
 pub(super) const GRADLE_PACKAGES: &str = ".gradle/caches";
 /// Where the packages are visible.
@@ -271,6 +290,15 @@ mod tests {
                     || below.is_some_and(|it| !it.contains("..") && !store.secrets.contains(&it))
             });
             assert!(!is_seen && !SETTINGS.contains(&file), "{file}");
+        }
+    }
+
+    #[test]
+    fn the_cache_of_jest_is_named_by_the_user() {
+        for (user, expect) in [(0, "jest_0"), (35, "jest_z"), (1000, "jest_rs"), (1001, "jest_rt")]
+        {
+            let path = build_jest_path(Path::new("/tmp"), user);
+            assert_eq!(path, Path::new("/tmp").join(expect));
         }
     }
 

@@ -140,6 +140,8 @@ pub struct SandboxLauncher {
     policy: Arc<SandboxPolicy>,
     pub(super) places: Arc<SandboxPaths>,
     proxy: Option<ProxyEndpoint>,
+    /// The proxy of gates, if they have one of their own.
+    gate_proxy: Option<ProxyEndpoint>,
     process: SandboxedProcess,
     /// The part of the spec that all processes share, once it has been computed.
     base: Arc<OnceLock<BaseSpec>>,
@@ -158,7 +160,21 @@ impl SandboxLauncher {
     ) -> Self {
         let (policy, places) = (Arc::new(policy), Arc::new(places));
         let (process, base) = (SandboxedProcess::Agent, Arc::default());
-        Self { backend_config, policy, places, proxy, process, base }
+        Self { backend_config, policy, places, proxy, gate_proxy: None, process, base }
+    }
+
+    /// Sets the proxy of gates, if they have one of their own.
+    #[must_use]
+    pub fn with_gate_proxy(self, gate_proxy: Option<ProxyEndpoint>) -> Self {
+        Self { gate_proxy, ..self }
+    }
+
+    /// Returns the proxy of the processes that this launcher starts.
+    fn own_proxy(&self) -> Option<&ProxyEndpoint> {
+        match self.process {
+            SandboxedProcess::Gate => self.gate_proxy.as_ref().or(self.proxy.as_ref()),
+            SandboxedProcess::Agent | SandboxedProcess::Git => self.proxy.as_ref(),
+        }
     }
 
     /// Returns the same launcher for another kind of process.
@@ -184,7 +200,7 @@ impl SandboxLauncher {
             )?;
             self.base.get_or_init(|| rest)
         };
-        build_spec(&self.policy, rest, self.process, self.proxy.as_ref(), handed)
+        build_spec(&self.policy, rest, self.process, self.own_proxy(), handed)
     }
 
     /// Returns the first file that a program of this machine needs to start and that is hidden.
@@ -404,10 +420,9 @@ impl SandboxLauncher {
             | BackendConfig::Bwrap { .. }
             | BackendConfig::Container(_)
             | BackendConfig::Sbx(_) => (PathBuf::from("/tmp"), PORT_INSIDE),
-            BackendConfig::Landlock => (
-                self.scratch_directory(),
-                self.proxy.as_ref().map_or(PORT_INSIDE, |proxy| proxy.port),
-            ),
+            BackendConfig::Landlock => {
+                (self.scratch_directory(), self.own_proxy().map_or(PORT_INSIDE, |proxy| proxy.port))
+            }
         };
         set("TMPDIR", scratch.into());
         for mount in &spec.mounts {

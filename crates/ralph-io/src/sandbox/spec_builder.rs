@@ -15,7 +15,9 @@ use self::protected::{AUTORUN_CONFIGURATION, ProtectedPaths, WhenAbsent};
 use super::home::{
     find_caches, find_linked_programs, find_visible, keep_outermost, list_gradle_distributions,
 };
-use super::home_stores::{GRADLE_PACKAGES, GRADLE_SHOWN, is_free_of_credentials};
+use super::home_stores::{
+    GRADLE_PACKAGES, GRADLE_SHOWN, JEST_CACHE, build_jest_path, is_free_of_credentials,
+};
 use super::launcher::HandedFiles;
 use super::program_files::{find_shown_part, list_program_files};
 use super::spec::find_visibility;
@@ -131,7 +133,7 @@ pub fn build_spec(
     let BaseSpec { places, source: ground, mounts } = rest;
     let mode = match process {
         SandboxedProcess::Agent => policy.network.mode,
-        SandboxedProcess::Gate => policy.gates.network,
+        SandboxedProcess::Gate => policy.gates.effective_network(),
         SandboxedProcess::Git => NetworkMode::None,
     };
     let network = match (mode, proxy) {
@@ -298,6 +300,7 @@ impl SpecBuilder {
         for path in ["/tmp", "/var/tmp", "/run"] {
             self.mounts.push(Mount::Scratch { path: path.into() });
         }
+        self.add_jest_cache(places);
         let mut shown = vec![places.executable.clone()];
         if let Some(home) = &places.home {
             self.mounts.push(Mount::Scratch { path: home.clone() });
@@ -318,6 +321,7 @@ impl SpecBuilder {
                 self.mounts.push(Mount::Scratch { path: path.to_owned() });
             }
         }
+        self.add_jest_cache(places);
         if rustix::process::geteuid().is_root() {
             let keys = std::fs::read_dir("/etc/ssh").into_iter().flatten().flatten();
             let keys = keys.map(|entry| entry.path()).filter(|path| {
@@ -368,6 +372,18 @@ impl SpecBuilder {
             self.mounts.extend(secrets.into_iter().map(|path| Mount::Hidden { path }));
         } else {
             self.push_shown(shown);
+        }
+    }
+
+    /// Keeps the cache of jest, which is in the temporary directory: without it, each run of the
+    /// tests compiles all files again.
+    fn add_jest_cache(&mut self, places: &SandboxPaths) {
+        let temporary = Path::new("/tmp");
+        let has_packages =
+            [&places.project, &places.work_tree].iter().any(|it| it.join("package.json").is_file());
+        if has_packages && self.mounts.iter().any(|mount| mount.path() == temporary) {
+            let path = build_jest_path(temporary, rustix::process::getuid().as_raw());
+            self.mounts.push(Mount::Cache { path, source: JEST_CACHE.into() });
         }
     }
 

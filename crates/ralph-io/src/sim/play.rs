@@ -203,6 +203,7 @@ impl<'a, W: Write> ScenarioPlayer<'a, W> {
                     cache_read: Tokens(*cache_read),
                     cache_write: Tokens(*cache_write),
                     cost: cost.map(UsdMicros::from_dollars),
+                    turns: None,
                 }))
             }
             ScenarioStep::Notice(text) => map_write_error(self.writer.write_notice(text)),

@@ -187,6 +187,14 @@ impl ProjectLayout {
         }
         Ok(directory)
     }
+
+    /// Creates `.ralph/` and returns the path for the old content of a task file that is replaced.
+    /// Next to the list, the backup would be an untracked file of the user.
+    pub fn prepare_backup_path(&self, file: &Path) -> Result<PathBuf, LayoutError> {
+        let mut name = file.file_name().unwrap_or_default().to_owned();
+        name.push(".bak");
+        Ok(self.create_project_directory(&[])?.join(name))
+    }
 }
 
 /// The files of one run.

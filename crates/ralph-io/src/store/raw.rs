@@ -185,6 +185,20 @@ mod tests {
     }
 
     #[test]
+    fn a_stream_is_kept_up_to_its_limit() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("agent-1.ndjson.zst");
+        let mut writer = RawWriter::create(&path).expect("created");
+        assert_eq!(writer.room, 256 * 1024 * 1024);
+        writer.room = 10;
+        for piece in [b"123456", b"789abc", b"defghi"] {
+            writer.write(piece).expect("more than the limit is no error");
+        }
+        writer.finish().expect("finished");
+        assert_eq!(read(&path), (b"123456789a".to_vec(), Some(StreamEnd::Finished)));
+    }
+
+    #[test]
     fn a_stream_is_read_once_while_it_grows() {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("agent-1.ndjson.zst");

@@ -129,7 +129,7 @@ impl RunStore {
                 (order.all_changes(file.list()), false)
             }
         };
-        let backup = self.prepare_view_path(&[], &format_backup_name(path))?;
+        let backup = self.layout.prepare_backup_path(path).map_err(|error| refused(&error))?;
         self.origin = TaskFileOrigin::Others;
         let file = file.change_on_disk(&changes, &backup).map_err(|error| refused(&error))?;
         // A copy that could not be saved is saved with the next change.
@@ -267,11 +267,6 @@ fn restore_from_copy(
         }
         None => atomic_file::replace_with(place, good.as_bytes(), permissions),
     }
-}
-
-/// Returns the name of the task file's backup in ralph's own directory.
-fn format_backup_name(path: &Path) -> String {
-    format!("{}.bak", path.file_name().unwrap_or_default().to_string_lossy())
 }
 
 /// Reads a file of the project as an excerpt, for a prompt. None if it does not exist, is no text

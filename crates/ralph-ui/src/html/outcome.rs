@@ -207,6 +207,9 @@ fn render_figures(summary: &Summary, clock: &WallClock) -> Markup {
         let input = usage.input.saturating_add(usage.cache_read).saturating_add(usage.cache_write);
         figures.push(("Tokens in / out", html! { (input) " / " (usage.output) }));
     }
+    if let Some(turns) = usage.turns {
+        figures.push(("Turns of agents", html! { (turns) }));
+    }
     figures.push(("Commits", html! { (summary.commits.count + summary.agent_commits) }));
     figures.push(("Began", render_time(clock, summary.started)));
     figures.push(("Last event", render_time(clock, summary.last)));

@@ -129,13 +129,13 @@ pub(super) fn add_tasks(page: &mut String, summary: &Summary) {
     let head = "Task|Title|Status|Failed attempts|Reviews|Commits|Iterations|Time|Cost|Tokens";
     add_table(page, head, &rows);
     for task in summary.tasks.iter().filter(|task| !task.quality_warnings.is_empty()) {
-        let gates: Vec<String> = task
-            .quality_warnings
-            .iter()
-            .map(|(gate, count)| format!("{} ({count}x)", escape_markdown(gate)))
-            .collect();
-        let id = escape_markdown(&task.id.0);
-        page.push_str(&format!("\nQuality warnings of {id}: {}\n", gates.join(", ")));
+        page.push_str(&format!("\nQuality warnings of {}:\n\n", escape_markdown(&task.id.0)));
+        for (gate, count) in &task.quality_warnings {
+            let objection = task.quality_objections.get(gate).map_or("", String::as_str);
+            let (gate, objection) = (escape_markdown(gate), escape_markdown(objection));
+            let line = format!("- {gate} ({count}x): {objection}");
+            page.push_str(&format!("{}\n", line.trim_end_matches([':', ' '])));
+        }
     }
 }
 
@@ -144,19 +144,20 @@ pub(super) fn add_roles(page: &mut String, summary: &Summary) {
         return;
     }
     page.push_str("\n## Iterations by role\n\n");
-    let mut rows: Vec<Vec<String>> = summary
-        .roles
-        .iter()
-        .map(|role| {
-            let mut row = vec![role.role.to_string(), role.spent.asks.to_string()];
-            row.extend(format_spent(&role.spent));
-            row
-        })
-        .collect();
-    let mut last = vec!["all".to_owned(), summary.total.asks.to_string()];
-    last.extend(format_spent(&summary.total));
-    rows.push(last);
-    add_table(page, "Role|Calls|Iterations|Time|Cost|Tokens", &rows);
+    let row = |name: String, spent: &ResourceUse| {
+        let mut row = vec![name, spent.asks.to_string()];
+        // Most agents do not report their turns.
+        if summary.total.turns.is_some() {
+            row.push(spent.turns.map(|turns| turns.to_string()).unwrap_or_default());
+        }
+        row.extend(format_spent(spent));
+        row
+    };
+    let mut rows: Vec<Vec<String>> =
+        summary.roles.iter().map(|role| row(role.role.to_string(), &role.spent)).collect();
+    rows.push(row("all".to_owned(), &summary.total));
+    let turns = if summary.total.turns.is_some() { "Turns|" } else { "" };
+    add_table(page, &format!("Role|Calls|{turns}Iterations|Time|Cost|Tokens"), &rows);
 }
 
 /// Returns the columns for iterations, time, cost and tokens.

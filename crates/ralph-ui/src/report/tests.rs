@@ -321,7 +321,9 @@ fn the_page_starts_with_what_needs_a_person() {
         | T3 | Send the mail | failed | 2 | 0 | 0 | 2 | 16.0s | $0.04 | 2.0K in / 200 out |
         | all |  |  |  |  | 2 | 9 | 1m 22s | $0.18 | 9.0K in / 900 out |
 
-        Quality warnings of T1: style (1x)
+        Quality warnings of T1:
+
+        - style (1x): long line
 
         ## Iterations by role
 

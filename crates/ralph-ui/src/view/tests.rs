@@ -264,6 +264,7 @@ fn usage() -> Usage {
         cache_read: Tokens(850_000),
         cache_write: Tokens(50_000),
         cost: Some(UsdMicros::from_dollars(5.76)),
+        turns: Some(12),
     }
 }
 

@@ -38,9 +38,9 @@ pub(crate) enum TasksCommand {
         /// The id of the task.
         id: String,
     },
-    /// Add a task; the old file is kept as .bak.
+    /// Add a task; the old file is kept in .ralph/ as .bak.
     Add(TasksAddArgs),
-    /// Set the status of a task; the old file is kept as .bak.
+    /// Set the status of a task; the old file is kept in .ralph/ as .bak.
     SetStatus(TasksStatusArgs),
     /// Report everything that is wrong with the file.
     Validate(TasksValidateArgs),
@@ -55,7 +55,7 @@ pub(crate) enum TasksCommand {
 /// What `tasks proposals` can do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ProposalsCommand {
-    /// Make the change; the old file is kept as .bak.
+    /// Make the change; the old file is kept in .ralph/ as .bak.
     Accept {
         /// The id of the proposal.
         id: String,

@@ -181,6 +181,9 @@ impl ProjectSandbox {
             let mode = to_network_mode(network);
             policy.network.mode = mode;
             policy.gates.network = mode;
+            if mode == NetworkMode::None {
+                policy.gates.allow.clear();
+            }
         }
         if let Some(backend) = args.backend {
             policy.backend = to_wanted_backend(backend);

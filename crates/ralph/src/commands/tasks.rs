@@ -34,7 +34,13 @@ pub(crate) fn main(common: &CommonArgs, args: &TasksArgs) -> Result<ExitStatus, 
     let loaded = project.load_settings(None, Vec::new())?;
     let settings = &loaded.settings;
     let plan = args.plan.as_deref();
-    let context = TaskCommandContext { common, json: args.json, project: &project, settings };
+    let context = TaskCommandContext {
+        common,
+        json: args.json,
+        project: &project,
+        loaded: &loaded,
+        settings,
+    };
     let changes = match &args.command {
         Some(
             TasksCommand::Add(_)
@@ -58,13 +64,13 @@ pub(crate) fn main(common: &CommonArgs, args: &TasksArgs) -> Result<ExitStatus, 
         TasksCommand::Validate(args) => return context.validate_file(plan, args),
         TasksCommand::List => {
             let file = context.open_task_file(plan)?;
-            context.print_list(&file, context.count_open_proposals(&loaded, &file));
+            context.print_list(&file, context.count_open_proposals(&file));
         }
         TasksCommand::Show { id } => {
             context.print_task_by_id(&context.open_task_file(plan)?, id)?;
         }
         TasksCommand::Proposals { command } => {
-            proposals::main(&context, &loaded, context.open_task_file(plan)?, command.as_ref())?;
+            proposals::main(&context, context.open_task_file(plan)?, command.as_ref())?;
         }
         TasksCommand::Add(add) => context.add_task(context.open_task_file(plan)?, add)?,
         TasksCommand::SetStatus(status) => {
@@ -79,6 +85,7 @@ struct TaskCommandContext<'a> {
     common: &'a CommonArgs,
     json: bool,
     project: &'a Project,
+    loaded: &'a LoadedSettings,
     settings: &'a Settings,
 }
 
@@ -88,9 +95,9 @@ impl TaskCommandContext<'_> {
     }
 
     /// Returns how many proposals about a task file wait for the user; 0 if they cannot be read.
-    fn count_open_proposals(&self, loaded: &LoadedSettings, file: &TaskFile) -> usize {
+    fn count_open_proposals(&self, file: &TaskFile) -> usize {
         let repository = self.project.find_repository(&Watch::new_detached()).ok().flatten();
-        let layout = self.project.find_layout_in(loaded, repository.as_ref());
+        let layout = self.project.find_layout_in(self.loaded, repository.as_ref());
         layout.map_or(0, |layout| store::proposals::count_open(layout.state(), file.path()))
     }
 
@@ -141,7 +148,7 @@ impl TaskCommandContext<'_> {
             ..Task::new(id.0.clone(), args.title.clone())
         };
         let after = args.after.clone().map(TaskId);
-        write_changes(&mut file, &[TaskChange::Add { task: Box::new(task), after }])?;
+        self.write_changes(&mut file, &[TaskChange::Add { task: Box::new(task), after }])?;
         self.print_task(&file, find_task(file.list(), &id.0)?);
         Ok(())
     }
@@ -159,9 +166,30 @@ impl TaskCommandContext<'_> {
         }
         let changes =
             build_changes_by_hand(task, status, args.note.as_deref(), self.review_policy());
-        write_changes(&mut file, &changes)?;
+        self.write_changes(&mut file, &changes)?;
         self.print_task(&file, find_task(file.list(), &args.id)?);
         Ok(())
+    }
+
+    /// Applies changes and writes the file. Fails if the result would be invalid.
+    fn write_changes(&self, file: &mut TaskFile, changes: &[TaskChange]) -> Result<(), CliError> {
+        file.apply_changes(changes).map_err(CliError::from_input_error)?;
+        file.check_list().map_err(|problems| {
+            // Without lines and columns, which are those of the unwritten text.
+            let mistakes: Vec<String> =
+                problems.iter().map(|problem| problem.message.clone()).collect();
+            CliError::for_input(format!("that would be a mistake: {}", mistakes.join("; ")))
+                .with_hint("the file was not changed")
+        })?;
+        let layout = self.project.find_layout(self.loaded)?;
+        let backup = layout.prepare_backup_path(file.path()).map_err(CliError::from_input_error)?;
+        file.write(&backup).map_err(|error| {
+            let complaint = CliError::from_error(ExitStatus::BadInput, &error);
+            match error {
+                WriteError::Changed(_) => complaint.with_hint("try again"),
+                WriteError::Io { .. } | WriteError::InvalidChange(_) => complaint,
+            }
+        })
     }
 
     fn validate_file(
@@ -241,25 +269,6 @@ fn summarize_list(file: &TaskFile) -> String {
         "" => format!("{tasks} {noun}"),
         project => format!("{tasks} {noun} for {}", text::shorten_to_line(project, 40)),
     }
-}
-
-/// Applies changes and writes the file. Fails if the result would be invalid.
-fn write_changes(file: &mut TaskFile, changes: &[TaskChange]) -> Result<(), CliError> {
-    file.apply_changes(changes).map_err(CliError::from_input_error)?;
-    file.check_list().map_err(|problems| {
-        // Without lines and columns, which are those of the unwritten text.
-        let mistakes: Vec<String> =
-            problems.iter().map(|problem| problem.message.clone()).collect();
-        CliError::for_input(format!("that would be a mistake: {}", mistakes.join("; ")))
-            .with_hint("the file was not changed")
-    })?;
-    file.write().map_err(|error| {
-        let complaint = CliError::from_error(ExitStatus::BadInput, &error);
-        match error {
-            WriteError::Changed(_) => complaint.with_hint("try again"),
-            WriteError::Io { .. } | WriteError::InvalidChange(_) => complaint,
-        }
-    })
 }
 
 /// Parses a status that the user may set.

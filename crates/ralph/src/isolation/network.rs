@@ -11,7 +11,7 @@ use ralph_io::sandbox::ProxyEndpoint;
 use ralph_io::sandbox::proxy::{Handover, Proxy};
 use ralph_model::agent::AgentKind;
 use ralph_model::outcome::ExitStatus;
-use ralph_model::sandbox::{NetworkMode, SandboxPolicy};
+use ralph_model::sandbox::{NetworkMode, NetworkPolicy, SandboxPolicy};
 
 use super::{NetworkProxy, SandboxContext};
 use crate::cli_error::CliError;
@@ -33,7 +33,26 @@ pub(super) fn build_reachable_hosts(
     Ok(reach.with_user_endpoints(&own))
 }
 
-/// Starts the proxy, where the network goes through one.
+/// Returns the hosts that gates may reach, if the settings name some for gates alone.
+pub(super) fn build_gate_hosts(
+    policy: &SandboxPolicy,
+    agents: &NetworkAllowlist,
+) -> Result<Option<NetworkAllowlist>, CliError> {
+    if policy.gates.allow.is_empty() {
+        return Ok(None);
+    }
+    let network = NetworkPolicy { allow: policy.gates.allow.clone(), ..policy.network.clone() };
+    let own =
+        NetworkAllowlist::from_policy(&network, &[]).map_err(|misread| to_host_error(&misread))?;
+    Ok(match policy.gates.network {
+        NetworkMode::None => Some(own),
+        NetworkMode::Proxy => Some(agents.clone().with_hosts_of(own)),
+        NetworkMode::Host => None,
+    })
+}
+
+/// Starts the proxy of agents, and of gates that have no hosts of their own, if the network goes
+/// through it.
 pub(super) fn start_proxy(
     site: &SandboxContext<'_>,
     policy: &SandboxPolicy,
@@ -43,16 +62,25 @@ pub(super) fn start_proxy(
     if !modes.contains(&NetworkMode::Proxy) {
         return Ok(None);
     }
+    start_proxy_at(site, "proxy.sock", reach).map(Some)
+}
+
+/// Starts a proxy to these hosts.
+pub(super) fn start_proxy_at(
+    site: &SandboxContext<'_>,
+    socket: &str,
+    reach: &NetworkAllowlist,
+) -> Result<(ProxyEndpoint, NetworkProxy), CliError> {
     let proxy = Proxy::new(reach.clone());
     let cannot = |error: std::io::Error| {
         let message = format!("the sandbox's proxy cannot be started: {error}");
         CliError::new(ExitStatus::Incomplete, message)
     };
-    let handover = Handover::open(&proxy, &site.run.join("proxy.sock")).map_err(cannot)?;
+    let handover = Handover::open(&proxy, &site.run.join(socket)).map_err(cannot)?;
     let (service, port) = proxy.listen_on_loopback().map_err(cannot)?;
     let door =
         ProxyEndpoint { handover: handover.path().to_owned(), forwards: proxy.forwards(), port };
-    Ok(Some((door, NetworkProxy { proxy, _handover: handover, _service: service })))
+    Ok((door, NetworkProxy { proxy, _handover: handover, _service: service }))
 }
 
 fn to_host_error(misread: &[NetworkSettingError]) -> CliError {

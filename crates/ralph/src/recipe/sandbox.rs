@@ -40,6 +40,7 @@ pub(super) fn build_policy(sandbox: &set::SandboxSettings, commit: &CommitPolicy
                 NetworkMode::None if sandbox.network.packages => NetworkMode::Proxy,
                 mode @ (NetworkMode::None | NetworkMode::Host | NetworkMode::Proxy) => mode,
             },
+            allow: sandbox.gates.allow.clone(),
             credentials: if sandbox.gates.credentials {
                 GateCredentials::Given
             } else {

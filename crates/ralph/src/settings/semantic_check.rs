@@ -48,6 +48,17 @@ fn check_sandbox(settings: &Settings, findings: &mut Vec<SettingFinding>) {
     for misread in NetworkAllowlist::from_policy(&policy, &[]).err().into_iter().flatten() {
         findings.push(build_finding(JsonPath::parse(&misread.place), misread.what));
     }
+    let (deny, allow_private) = (Vec::new(), Vec::new());
+    let gates = NetworkPolicy {
+        allow: settings.sandbox.gates.allow.clone(),
+        deny,
+        allow_private,
+        ..policy
+    };
+    for misread in NetworkAllowlist::from_policy(&gates, &[]).err().into_iter().flatten() {
+        let place = misread.place.replace("network", "gates");
+        findings.push(build_finding(JsonPath::parse(&place), misread.what));
+    }
     match settings.sandbox.git {
         Some(GitAccess::Clone) => findings.push(SettingFinding {
             hint: Some(

@@ -45,7 +45,7 @@ enum Cover {
 const UNSET: &str = "";
 
 /// Every key that limits what agents, gates and the project itself can reach.
-const RULES: [(&str, LooserRule); 36] = [
+const RULES: [(&str, LooserRule); 37] = [
     // `auto` takes the strongest backend that works, which may be the weakest enforced one.
     (
         "sandbox.backend",
@@ -71,6 +71,7 @@ const RULES: [(&str, LooserRule); 36] = [
     // Programs in an image see the agent's credentials.
     ("sandbox.image", LooserRule::Same),
     ("sandbox.gates.network", LooserRule::Order(NETWORKS)),
+    ("sandbox.gates.allow", LooserRule::Within(Cover::Host)),
     ("sandbox.gates.credentials", LooserRule::Given),
     ("sandbox.network.mode", LooserRule::Order(NETWORKS)),
     ("sandbox.network.allow", LooserRule::Within(Cover::Host)),

@@ -44,6 +44,10 @@ fn a_whole_loop_with_tools_and_cost() {
     let end = run(&sealed, &["--model", "opus"]).expect_code(0);
     assert!(end.stderr.contains("⏺ Bash(ls)"), "{}", end.stderr);
     assert!(end.stderr.contains("$0.50"), "{}", end.stderr);
+    assert!(end.stderr.contains("turns: 1, tools: 0"), "{}", end.stderr);
+    let report = sealed.run_ralph(&["report"]).expect_code(0).stdout;
+    let head = report.lines().find(|line| line.contains("Calls")).expect("a table");
+    assert!(head.contains("Turns"), "{report}");
     assert_eq!(sealed.find_events("iteration_started").len(), 2);
     let argv = fs::read_to_string(sealed.root().join("argv")).expect("it was called");
     for word in

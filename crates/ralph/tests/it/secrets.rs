@@ -340,3 +340,28 @@ fn secret_patterns_can_be_allowed_but_known_values_cannot() {
     ralph(&sealed, &["run", "-p", "base"]).expect_code(1);
     assert_eq!(sealed.subjects().len(), 3);
 }
+
+/// The sample of jwt.io, and one that only has its shape.
+const SAMPLE_JWT: &str = "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJzdWIiOiIxMjM0NTY3ODkwIiwibmFtZSI6IkpvaG4gRG9lIiwiaWF0IjoxNTE2MjM5MDIyfQ.SflKxwRJSMeKKF2QT4fwpMeJf36POk6yJV_adQssw5c";
+
+#[test]
+fn public_samples_are_committed_and_the_end_names_the_setting_for_others() {
+    let other = SAMPLE_JWT.replace("IkpvaG4gRG9l", "IkFubiBEb2Ui");
+    for (token, code) in [(SAMPLE_JWT, 0), (other.as_str(), 1)] {
+        let sealed = repository();
+        let text = format!("token = '{token}'\n");
+        let calls = json!([{ "do": [
+            { "write": { "path": "tests/auth.py", "text": text } },
+            { "write": { "path": "app/[id].ts", "text": text } },
+            { "claim": "DONE" }
+        ] }]);
+        sealed.write_file(".gitignore", "/.ralph/\n");
+        let further = json!({ "commit": "ralph", "secrets": { "allow": ["docs/**"] } });
+        sealed.write_script(&calls, &further);
+        sealed.commit_all("Settings");
+        let end = ralph(&sealed, &["run", "-p", "base", "-m", "1"]).expect_code(code);
+        let line = r#""secrets": { "allow": ["docs/**", "/app/\\[id\\].ts", "tests/auth.py"] }"#;
+        assert_eq!(end.stderr.contains(line), code == 1, "{}", end.stderr);
+        assert_eq!(sealed.subjects()[0] == "Settings", code == 1, "{}", end.stderr);
+    }
+}

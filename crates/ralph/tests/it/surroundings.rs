@@ -133,3 +133,33 @@ fn doctor_reports_a_rust_toolchain_that_is_not_installed() {
         std::fs::remove_file(sealed.project_dir().join(file)).expect("removed");
     }
 }
+
+#[test]
+fn toolchains_of_other_versions_are_reported_by_doctor_and_before_the_first_call() {
+    let sealed = repository();
+    sealed.write_script(&done(), &json!({}));
+    sealed.write_program("node", "#!/bin/sh\necho v18.1.0\n");
+    sealed.write_file(".nvmrc", "v20\n");
+    sealed.write_file(".python-version", "3.12\n");
+    sealed.write_file(".venv/pyvenv.cfg", "home = /usr/bin\nversion = 3.11.4\n");
+    sealed.write_file(".venv/bin/python", "");
+    let texts = [
+        ".nvmrc asks for Node 20, and `node` is 18.1.0",
+        ".python-version asks for 3.12, and the virtualenv .venv has Python 3.11.4",
+    ];
+    let shown = sealed.run_ralph(&["doctor"]).stdout;
+    let end = run(&sealed, &[]).expect_code(0);
+    for text in texts {
+        assert!(shown.contains(text), "{text}: {shown}");
+        let (before, _) = end.stderr.split_once("Iteration 1").expect("an iteration");
+        assert!(before.contains(text), "{text}: {}", end.stderr);
+    }
+    std::fs::remove_file(sealed.project_dir().join(".venv/bin/python")).expect("removed");
+    let shown = sealed.run_ralph(&["doctor"]).stdout;
+    assert!(shown.contains("the virtualenv .venv has no Python"), "{shown}");
+    sealed.write_file(".nvmrc", "lts/*\n");
+    sealed.write_file(".venv/bin/python", "");
+    sealed.write_file(".python-version", "3.11\n");
+    let shown = sealed.run_ralph(&["doctor"]).stdout;
+    assert!(!shown.contains("asks for") && !shown.contains("virtualenv"), "{shown}");
+}

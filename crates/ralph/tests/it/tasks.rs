@@ -223,7 +223,7 @@ fn task_is_added_in_the_format_of_its_file() {
         }
     "#]]
     .assert_eq(added);
-    assert_eq!(sealed.read_file("plan.json.bak"), PLAN);
+    assert_eq!(sealed.read_file(".ralph/plan.json.bak"), PLAN);
     sealed.run_ralph(&["tasks", "validate"]).expect_code(0);
 
     sealed.write_file("prd.json", PRD);
@@ -318,7 +318,7 @@ fn bad_input_changes_nothing_and_prints_a_hint() {
         assert_eq!(end.stdout, "", "{words:?}");
     }
     assert_eq!(sealed.read_file("plan.json"), PLAN);
-    assert!(!sealed.project_dir().join("plan.json.bak").exists());
+    assert!(!sealed.project_dir().join(".ralph/plan.json.bak").exists());
 }
 
 #[test]

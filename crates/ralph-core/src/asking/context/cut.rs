@@ -113,16 +113,23 @@ pub(crate) struct FittedSection {
     pub(crate) left_out: Vec<String>,
 }
 
-/// Cuts sections until each keeps its own limit and all of them fit into `room` characters.
+/// Cuts sections until each keeps its own limit and all of them fit into `room` characters. Skills,
+/// which the task names, may exceed their limit by the room that the other sections leave.
 ///
 /// If they do not fit even without everything that may be cut, returns them cut to the minimum.
 pub(crate) fn fit_sections(sections: Vec<PromptSection>, room: usize) -> Vec<FittedSection> {
     let mut cuts: Vec<SectionCut> = sections.into_iter().map(SectionCut::new).collect();
-    for cut in &mut cuts {
-        let cap = cut.section.cap.saturating_sub(cut.section.taken);
-        for at in cut.cut_order() {
-            while cut.size > cap && cut.drop_one(at) {}
-        }
+    let (skills, others): (Vec<&mut SectionCut>, Vec<&mut SectionCut>) =
+        cuts.iter_mut().partition(|cut| cut.section.name == SectionName::Skills);
+    let mut used = 0;
+    for cut in others {
+        cut.cut_to_limit(cut.section.cap);
+        used += cut.cost();
+    }
+    for cut in skills {
+        let free = room.saturating_sub(used) / cut.section.uses.max(1);
+        cut.cut_to_limit(cut.section.cap.max(free));
+        used += cut.cost();
     }
     let mut order: Vec<(CutStep, usize, usize)> = Vec::new();
     for (which, cut) in cuts.iter().enumerate() {
@@ -175,6 +182,14 @@ impl SectionCut {
     /// Returns the characters of all the times the template includes the section.
     fn cost(&self) -> usize {
         self.size.saturating_mul(self.section.uses)
+    }
+
+    /// Cuts pieces until the section has at most so many characters.
+    fn cut_to_limit(&mut self, limit: usize) {
+        let limit = limit.saturating_sub(self.section.taken);
+        for at in self.cut_order() {
+            while self.size > limit && self.drop_one(at) {}
+        }
     }
 
     /// Returns the blocks in the order in which the section's own limit cuts them.

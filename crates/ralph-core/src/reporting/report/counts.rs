@@ -20,6 +20,9 @@ pub struct ResourceUse {
     #[serde(rename = "costUsdMicros")]
     pub cost: Option<UsdMicros>,
     pub tokens: TokenCount,
+    /// How often agents called their models, as far as they report it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub turns: Option<u32>,
 }
 
 /// Tokens by kind.
@@ -34,10 +37,10 @@ pub struct TokenCount {
 }
 
 impl ResourceUse {
-    /// Adds tokens and money.
+    /// Adds tokens, money and turns.
     pub(super) fn add_usage(&mut self, usage: Usage) {
         let sum = self.usage().plus(usage);
-        self.cost = sum.cost;
+        (self.cost, self.turns) = (sum.cost, sum.turns);
         self.tokens = TokenCount {
             input: sum.input,
             cache_read: sum.cache_read,
@@ -46,7 +49,7 @@ impl ResourceUse {
         };
     }
 
-    /// Returns tokens and money as agents report them.
+    /// Returns tokens, money and turns as agents report them.
     pub fn usage(&self) -> Usage {
         Usage {
             input: self.tokens.input,
@@ -54,6 +57,7 @@ impl ResourceUse {
             cache_read: self.tokens.cache_read,
             cache_write: self.tokens.cache_write,
             cost: self.cost,
+            turns: self.turns,
         }
     }
 }

@@ -229,6 +229,8 @@ pub struct TaskSummary {
     pub commits: u32,
     /// Failures of soft gates in this run, by gate.
     pub quality_warnings: BTreeMap<String, u32>,
+    /// What these gates objected to last.
+    pub quality_objections: BTreeMap<String, String>,
 }
 
 /// The open iteration.
@@ -416,6 +418,7 @@ impl Report {
                 spent: count.spent,
                 commits: count.commits,
                 quality_warnings: count.quality,
+                quality_objections: count.objections,
             }
         };
         board.list.tasks.iter().map(summary).collect()

@@ -54,6 +54,7 @@ fn replied() -> Event {
         cache_read: Tokens(100),
         cache_write: Tokens(20),
         cost: Some(UsdMicros(250_000)),
+        turns: None,
     };
     let reply = Reply {
         text: "SECRET ANSWER".into(),

@@ -150,6 +150,11 @@ fn apply_refusal(state: &mut RunState, current: &mut Iteration, refusal: Refusal
     if refusal.kind == RefusalKind::UnstableFiles {
         forget_passed_tree(state, current);
     }
+    if refusal.kind == RefusalKind::Secrets {
+        let leaks = current.observation().into_iter().flat_map(|seen| &seen.leaks);
+        let files = leaks.filter(|leak| leak.can_be_allowed()).map(|leak| leak.path.clone());
+        state.files_with_shapes.extend(files);
+    }
     current.update_checking(|checking| checking.refusals.push(refusal));
 }
 

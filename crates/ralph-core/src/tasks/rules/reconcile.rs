@@ -130,8 +130,8 @@ fn reset_task(task: &Task) -> Task {
     Task { status: fresh.status, review: fresh.review, attempts: 0, ..task.clone() }
 }
 
-/// Returns the changes to the settings of the list.
-fn find_setting_changes(known: &TaskList, edited: &TaskList) -> Vec<ListViolation> {
+/// Returns the changes to the settings of the list, which no role may make.
+pub fn find_setting_changes(known: &TaskList, edited: &TaskList) -> Vec<ListViolation> {
     let word = |text: Option<String>| text.map_or_else(|| "none".to_owned(), |it| quote_text(&it));
     let number = |number: Option<u32>| word(number.map(|it| it.to_string()));
     let strategy = |list: &TaskList| word(list.validation_strategy.map(|it| format!("{it:?}")));

@@ -233,13 +233,14 @@ fn a_file_is_replaced_with_a_backup_and_its_permissions() {
     fs::write(&path, GOOD).expect("a file");
     fs::set_permissions(&path, Permissions::from_mode(0o664)).expect("allowed");
     let mut file = TaskFile::read(&path).expect("valid");
-    file.write().expect("nothing to write");
+    let backup = directory.path().join("plan.json.bak");
+    file.write(&backup).expect("nothing to write");
     assert_eq!(fs::read_dir(directory.path()).expect("readable").count(), 1);
 
     file.apply_changes(&done()).expect("possible");
-    file.write().expect("written");
+    file.write(&backup).expect("written");
     assert_eq!(fs::read_to_string(&path).expect("readable"), GOOD.replace("pending", "done"));
-    assert_eq!(fs::read_to_string(build_backup_path(&path)).expect("readable"), GOOD);
+    assert_eq!(fs::read_to_string(&backup).expect("readable"), GOOD);
     let mode = fs::metadata(&path).expect("there").permissions().mode();
     assert_eq!(mode & 0o777, 0o664);
     assert_eq!(fs::read_dir(directory.path()).expect("readable").count(), 2);
@@ -253,7 +254,8 @@ fn changes_of_others_are_not_overwritten() {
     let mut file = TaskFile::read(&path).expect("valid");
     file.apply_changes(&done()).expect("possible");
     fs::write(&path, "{}").expect("another program");
-    assert!(matches!(file.write(), Err(WriteError::Changed(_))));
+    let backup = directory.path().join("plan.json.bak");
+    assert!(matches!(file.write(&backup), Err(WriteError::Changed(_))));
     assert_eq!(fs::read_to_string(&path).expect("readable"), "{}");
 }
 
@@ -344,7 +346,7 @@ fn a_link_stays_a_link() {
     symlink("real.json", &link).expect("a link");
     let mut file = TaskFile::read(&link).expect("valid");
     file.apply_changes(&done()).expect("possible");
-    file.write().expect("written");
+    file.write(&directory.path().join("plan.json.bak")).expect("written");
     assert!(fs::symlink_metadata(&link).expect("there").is_symlink());
     assert_eq!(fs::read_to_string(&real).expect("readable"), GOOD.replace("pending", "done"));
 }

@@ -71,14 +71,14 @@ fn a_container_has_only_the_project_and_the_proxy_socket() {
         --env RALPH_SANDBOX=container
         --env LANG
         --env MODEL_API_KEY
-        --env HTTP_PROXY=http://127.0.0.1:3128
-        --env HTTPS_PROXY=http://127.0.0.1:3128
-        --env ALL_PROXY=http://127.0.0.1:3128
-        --env http_proxy=http://127.0.0.1:3128
-        --env https_proxy=http://127.0.0.1:3128
-        --env all_proxy=http://127.0.0.1:3128
-        --env npm_config_proxy=http://127.0.0.1:3128
-        --env npm_config_https_proxy=http://127.0.0.1:3128
+        --env HTTP_PROXY=http://127.0.0.1:61128
+        --env HTTPS_PROXY=http://127.0.0.1:61128
+        --env ALL_PROXY=http://127.0.0.1:61128
+        --env http_proxy=http://127.0.0.1:61128
+        --env https_proxy=http://127.0.0.1:61128
+        --env all_proxy=http://127.0.0.1:61128
+        --env npm_config_proxy=http://127.0.0.1:61128
+        --env npm_config_https_proxy=http://127.0.0.1:61128
         --env NO_PROXY=localhost,127.0.0.1,::1
         --env no_proxy=localhost,127.0.0.1,::1
         --env npm_config_noproxy=localhost,127.0.0.1,::1

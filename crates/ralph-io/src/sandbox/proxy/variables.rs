@@ -4,8 +4,10 @@
 
 use std::path::Path;
 
-/// The port of the proxy inside a network namespace or container.
-pub const PORT_INSIDE: u16 = 3128;
+/// The port of the proxy inside a network namespace or container. It is above the ports that Linux
+/// gives to clients (up to 60999), and no known service has it: the usual port of a proxy, 3128,
+/// stays free for the project's own servers and for a forwarded proxy of the user.
+pub const PORT_INSIDE: u16 = 61128;
 
 /// Returns the variables that make programs use the proxy on this port of their loopback.
 ///

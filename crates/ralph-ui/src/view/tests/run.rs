@@ -68,7 +68,7 @@ fn a_run_in_a_pipe() {
         Iteration 1/10
         Checkpoint 1a2b3c4
         I tried.
-        ✅ Complete (cost: $5.76, tokens: 1.2M in (850K cached) / 45K out, tools: 58, errors: 4, time: 6m7s)
+        ✅ Complete (cost: $5.76, tokens: 1.2M in (850K cached) / 45K out, turns: 12, tools: 58, errors: 4, time: 6m7s)
         ⏳ Gate lint: running make lint
         ✔ Gate lint: passed, exit code 0 (1.2s)
         ⏳ Gate test: running make test
@@ -83,7 +83,7 @@ fn a_run_in_a_pipe() {
         Iteration 2/10
         Checkpoint 1a2b3c4
         <response>DONE</response>
-        ✅ Complete (cost: $5.76, tokens: 1.2M in (850K cached) / 45K out, tools: 58, errors: 4, time: 6m7s)
+        ✅ Complete (cost: $5.76, tokens: 1.2M in (850K cached) / 45K out, turns: 12, tools: 58, errors: 4, time: 6m7s)
         ⏳ Gate lint: running make lint
         ✔ Gate lint: cached, it passed before on the same tree
         ⏳ Gate test: running make test
@@ -95,7 +95,7 @@ fn a_run_in_a_pipe() {
         ✔ Complete: the hard gates passed and the agent said DONE
         Asking claude for a commit message
         Fix the parser
-        ✅ Complete (cost: $5.76, tokens: 1.2M in (850K cached) / 45K out, tools: 58, errors: 4, time: 6m7s)
+        ✅ Complete (cost: $5.76, tokens: 1.2M in (850K cached) / 45K out, turns: 12, tools: 58, errors: 4, time: 6m7s)
         ✔ Commit fedcba9 ralph: Fix the parser
         ✔ Ran git push
         Progress: iteration 2/10, 12m 20s elapsed, $17.28 so far
@@ -126,7 +126,7 @@ fn a_run_in_a_log_is_ascii_with_times_and_keeps_to_its_width() {
         [23:15:00] Iteration 1/10
         [23:15:00] Checkpoint 1a2b3c4
         [23:21:07] I tried.
-        [23:21:07] [OK] Complete (cost: $5.76, tokens: 1.2M in (850K cached) / 45K out, tools: 58, errors: 4, time: 6m7s)
+        [23:21:07] [OK] Complete (cost: $5.76, tokens: 1.2M in (850K cached) / 45K out, turns: 12, tools: 58, errors: 4, time: 6m7s)
         [23:21:07] [..] Gate lint: running make lint
         [23:21:07] [OK] Gate lint: passed, exit code 0 (1.2s)
         [23:21:07] [..] Gate test: running make test
@@ -142,7 +142,7 @@ fn a_run_in_a_log_is_ascii_with_times_and_keeps_to_its_width() {
         [23:21:10] Iteration 2/10
         [23:21:10] Checkpoint 1a2b3c4
         [23:27:17] <response>DONE</response>
-        [23:27:17] [OK] Complete (cost: $5.76, tokens: 1.2M in (850K cached) / 45K out, tools: 58, errors: 4, time: 6m7s)
+        [23:27:17] [OK] Complete (cost: $5.76, tokens: 1.2M in (850K cached) / 45K out, turns: 12, tools: 58, errors: 4, time: 6m7s)
         [23:27:17] [..] Gate lint: running make lint
         [23:27:17] [OK] Gate lint: cached, it passed before on the same tree
         [23:27:17] [..] Gate test: running make test
@@ -155,7 +155,7 @@ fn a_run_in_a_log_is_ascii_with_times_and_keeps_to_its_width() {
         [23:27:17] [OK] Complete: the hard gates passed and the agent said DONE
         [23:27:17] Asking claude for a commit message
         [23:27:17] Fix the parser
-        [23:27:17] [OK] Complete (cost: $5.76, tokens: 1.2M in (850K cached) / 45K out, tools: 58, errors: 4, time: 6m7s)
+        [23:27:17] [OK] Complete (cost: $5.76, tokens: 1.2M in (850K cached) / 45K out, turns: 12, tools: 58, errors: 4, time: 6m7s)
         [23:27:17] [OK] Commit fedcba9 ralph: Fix the parser
         [23:27:17] [OK] Ran git push
         [23:27:20] Progress: iteration 2/10, 12m 20s elapsed, $17.28 so far
@@ -185,7 +185,7 @@ fn a_run_on_a_terminal_replaces_temporary_lines() {
         ^[1mIteration 1/10^[0m
         ^[2mCheckpoint 1a2b3c4^[0m
         <promise>not yet</promise>
-        ^[32m✅^[0m Complete (cost: $5.76, tokens: 1.2M in (850K cached) / 45K out, tools: 58, errors: 4, time: 6m7s)
+        ^[32m✅^[0m Complete (cost: $5.76, tokens: 1.2M in (850K cached) / 45K out, turns: 12, tools: 58, errors: 4, time: 6m7s)
         ⏳ ^[2mGate lint: running make lint^[0m<CR><CR>^[2K^[32m✔^[0m Gate lint: passed, exit code 0 (1.2s)
         ^[36m●^[0m Passed, but not done: the agent said "not yet"
 
@@ -218,7 +218,7 @@ fn a_verbose_run_shows_reasons() {
         [ralph] Agent command: claude -p --model opus 'two words'
         [ralph] Prompt (1234 chars): Do it well. and well and well and well and well and well and well and well and well and well and well and well and well and well and well and well and well and well and well and well and well and well...
         I tried.
-        [OK] Complete (cost: $5.76, tokens: 1.2M in (850K cached) / 45K out, tools: 58, errors: 4, time: 6m7s)
+        [OK] Complete (cost: $5.76, tokens: 1.2M in (850K cached) / 45K out, turns: 12, tools: 58, errors: 4, time: 6m7s)
         [ralph] Agent ended: exit code 0 (6m 7s), model opus
         [ralph] Running guardrails on tree 7e7e7e7, 2 paths changed
         [ralph] Running guardrail: make lint
@@ -245,7 +245,7 @@ fn a_verbose_run_shows_reasons() {
         [ralph] Agent command: claude -p --model opus 'two words'
         [ralph] Prompt (1234 chars): Do it well. and well and well and well and well and well and well and well and well and well and well and well and well and well and well and well and well and well and well and well and well and well...
         <response>DONE</response>
-        [OK] Complete (cost: $5.76, tokens: 1.2M in (850K cached) / 45K out, tools: 58, errors: 4, time: 6m7s)
+        [OK] Complete (cost: $5.76, tokens: 1.2M in (850K cached) / 45K out, turns: 12, tools: 58, errors: 4, time: 6m7s)
         [ralph] Agent ended: exit code 0 (6m 7s), model opus
         [ralph] Running guardrail: make lint
         [..] Gate lint: running make lint
@@ -269,7 +269,7 @@ fn a_verbose_run_shows_reasons() {
         [ralph] Prompt (1234 chars): Do it well. and well and well and well and well and well and well and well and well and well and well and well and well and well and well and well and well and well and well and well and well and well...
         Asking claude for a commit message
         Fix the parser
-        [OK] Complete (cost: $5.76, tokens: 1.2M in (850K cached) / 45K out, tools: 58, errors: 4, time: 6m7s)
+        [OK] Complete (cost: $5.76, tokens: 1.2M in (850K cached) / 45K out, turns: 12, tools: 58, errors: 4, time: 6m7s)
         [ralph] Agent ended: exit code 0 (6m 7s), model opus
         [OK] Commit fedcba9 ralph: Fix the parser
         [OK] Ran git push
@@ -312,7 +312,7 @@ fn without_the_stream_only_the_summary_of_a_call_is_shown() {
 
         Iteration 1/10
         Checkpoint 1a2b3c4
-        ✅ Complete (cost: $5.76, tokens: 1.2M in (850K cached) / 45K out, tools: 58, errors: 4, time: 6m7s)
+        ✅ Complete (cost: $5.76, tokens: 1.2M in (850K cached) / 45K out, turns: 12, tools: 58, errors: 4, time: 6m7s)
         ● Not done: the agent did not say DONE
     "#]]);
 }

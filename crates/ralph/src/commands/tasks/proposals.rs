@@ -14,7 +14,7 @@ use ralph_model::outcome::ExitStatus;
 use ralph_ui::sanitize;
 use serde_json::{Value, json};
 
-use super::{TaskCommandContext, print_json, write_changes};
+use super::{TaskCommandContext, print_json};
 use crate::cli::ProposalsCommand;
 use crate::cli_error::CliError;
 use crate::project::Project;
@@ -24,12 +24,11 @@ use crate::settings::LoadedSettings;
 /// Runs the command.
 pub(super) fn main(
     context: &TaskCommandContext<'_>,
-    loaded: &LoadedSettings,
     file: TaskFile,
     command: Option<&ProposalsCommand>,
 ) -> Result<(), CliError> {
     let repository = context.project.find_repository(&Watch::new_detached())?;
-    let layout = context.project.find_layout_in(loaded, repository.as_ref())?;
+    let layout = context.project.find_layout_in(context.loaded, repository.as_ref())?;
     match command {
         None => print_open(context, &layout, &file),
         Some(ProposalsCommand::Accept { id }) => {
@@ -194,7 +193,7 @@ fn decide_proposal(
         let change = accept_proposal(&stored.proposal, file.list()).map_err(|why| {
             CliError::for_input(format!("proposal `{id}` cannot be accepted: {why}"))
         })?;
-        write_changes(&mut file, &[change])?;
+        context.write_changes(&mut file, &[change])?;
     }
     proposals::save_decision(layout.state(), file.path(), id, decision)
         .map_err(CliError::from_input_error)?;

@@ -61,6 +61,9 @@ fn values_have_an_order() {
 fn credentials_images_and_state_are_not_the_projects_to_choose() {
     loosens("sandbox.gates.credentials", json!(false), json!(true), &json!(true));
     fits("sandbox.gates.credentials", json!(true), json!(true));
+    let key = "sandbox.gates.allow";
+    loosens(key, json!([]), json!(["localhost:5432"]), &json!(["localhost:5432"]));
+    fits(key, json!(["localhost:5432"]), json!(["localhost:5432"]));
     for key in ["sandbox.image", "stateDir"] {
         for bound in [json!(null), json!("mine")] {
             let (bound, asked) = (with(key, bound), with(key, json!("theirs")));

@@ -69,13 +69,15 @@ pub(crate) enum SandboxBackendSetting {
 pub(crate) struct SandboxGateSettings {
     /// The network of gates.
     pub(crate) network: NetworkMode,
+    /// Hosts, and ports of this machine such as `localhost:5432`, for gates and not for agents.
+    pub(crate) allow: Vec<String>,
     /// Whether gates see the agent's credentials.
     pub(crate) credentials: bool,
 }
 
 impl Default for SandboxGateSettings {
     fn default() -> Self {
-        Self { network: NetworkMode::None, credentials: false }
+        Self { network: NetworkMode::None, allow: Vec::new(), credentials: false }
     }
 }
 

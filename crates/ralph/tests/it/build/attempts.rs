@@ -164,7 +164,9 @@ fn the_same_failure_asks_for_another_approach_and_another_agent() {
     let with = json!({ "gates": gates, "agents": { "escalate": { "flags": [stronger] } } });
     sealed.write_script(&calls, &settings(with));
     sealed.run_git(&["commit", "-qam", "Stronger"]);
-    build(&sealed, &[]).expect_code(0);
+    let end = build(&sealed, &[]).expect_code(0);
+    let named = "Agent for a task that is stuck: sim (";
+    assert_eq!(end.stderr.matches(named).count(), 1, "{}", end.stderr);
     let prompts = sealed.prompts();
     assert_eq!(prompts.len(), 4);
     let shifted: Vec<bool> =

@@ -37,6 +37,20 @@ fn names(facts: &Value) -> Vec<&str> {
 }
 
 #[test]
+fn skills_use_the_room_that_is_left() {
+    let sealed = project(&[with_skills("a", &["one", "two"])], &teller(), &settings(json!({})));
+    for name in ["one", "two"] {
+        let rules: String = (0..180).map(|nth| format!("- Rule {nth} of {name}.\n")).collect();
+        sealed.write_file(&format!(".ralph/skills/{name}.md"), &rules);
+    }
+    let whole = looked_at(&sealed, &[]);
+    assert!(!whole.to_string().contains("skill: two"), "{whole}");
+    sealed.write_script(&teller(), &settings(json!({ "context": { "budgetTokens": 2000 } })));
+    let cut = looked_at(&sealed, &[]);
+    assert!(cut.to_string().contains("skill: two"), "{cut}");
+}
+
+#[test]
 fn the_last_iterations_join_at_their_level() {
     let tasks: Vec<Value> = ["a", "b", "c", "d", "e", "f"].map(|id| task(id, &[])).to_vec();
     let further = settings(json!({ "memory": { "enabled": false } }));
@@ -63,6 +77,11 @@ fn the_last_iterations_join_at_their_level() {
 
     "]]
     .assert_eq(part);
+    // Each file names its run.
+    let handoff: Value =
+        serde_json::from_str(&sealed.read_file(".ralph/handoffs/handoff-001.json")).expect("JSON");
+    let run = handoff["run"].as_str().expect("the run");
+    assert!(sealed.runs()[0].ends_with(run), "{handoff}");
     // The journal records the size of each section.
     let log = sealed.run_ralph(&["log", "--json"]).expect_code(0).stdout;
     let asked: Vec<Value> = log

@@ -80,6 +80,8 @@ fn the_spec_gate_is_hard_and_the_quality_gate_soft() {
     assert!(prompts[2].contains("No reset flow in a.txt:1."), "{}", prompts[2]);
     assert_eq!(made(&sealed), ["ralph[2]: a — The a"]);
     assert!(!sealed.project_dir().join("meddled").exists());
+    let report = sealed.run_ralph(&["report"]).expect_code(0).stdout;
+    assert!(report.contains("- quality (1x): Names are unclear."), "{report}");
     assert_clean(&sealed);
 }
 

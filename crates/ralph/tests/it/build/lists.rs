@@ -67,7 +67,10 @@ fn a_list_that_is_not_committed_yet_is_not_set_aside() {
 fn the_backup_of_the_list_is_never_committed() {
     let sealed = project(&[task("a", &[]), task("b", &[])], &worker(), &settings(json!({})));
     sealed.run_ralph(&["tasks", "set-status", "b", "skipped"]).expect_code(0);
-    assert!(sealed.project_dir().join("plan.json.bak").exists());
+    assert_eq!(sealed.run_git(&["status", "--porcelain"]), " M plan.json\n");
+    assert!(sealed.project_dir().join(".ralph/plan.json.bak").exists());
+    // Earlier versions left the backup next to the list.
+    sealed.write_file("plan.json.bak", "{}");
     build(&sealed, &[]).expect_code(0);
     let files = sealed.run_git(&["ls-tree", "-r", "--name-only", "HEAD"]);
     assert_eq!(files, ".ralph/settings.json\nREADME.md\na.txt\nplan.json\n");

@@ -20,7 +20,7 @@ use ralph_model::glob::Pattern;
 use ralph_model::hook_state::{Committer, HookState};
 use ralph_model::ids::{IterationNumber, RunId, TaskId};
 use ralph_model::list_snapshot::ListSnapshot;
-use ralph_model::task::ListOwner;
+use ralph_model::task::{ListOwner, TaskList};
 use ralph_model::units::Timestamp;
 use ralph_testkit::sealed::Sealed;
 use serde_json::{Value, json};
@@ -144,6 +144,7 @@ impl Session {
         let path = self.sealed.project_dir().join("ralph/tasks.json");
         let (list, _) = TaskFile::read_despite_faults(&path);
         self.active.pre_iteration_snapshot = list.as_ref().map(ListSnapshot::from_list);
+        self.active.list_settings = list.as_ref().map(TaskList::without_tasks);
         self.publish();
         self.commit();
     }

@@ -92,6 +92,27 @@ fn invalid_list_is_refused_with_positions() {
 }
 
 #[test]
+fn removed_and_changed_settings_of_the_list_are_reported() {
+    let mut session = Session::new();
+    session.begin(&json!([untouched()]));
+    session.hook("session-start", &captured("sessionstart.json"));
+    let list = json!({
+        "project": "other", "description": "A site",
+        "userStories": [at("needs_review".into(), 0, "", false)],
+    });
+    session.sealed.write_file("ralph/tasks.json", &list.to_string());
+    session.commit();
+    let reason = blocked(&session).expect("blocked");
+    for part in [
+        "`project` went from \"site\" to \"other\"",
+        "`branchName` went from \"ralph/site\" to none",
+        "Set it back to \"ralph/site\".",
+    ] {
+        assert!(reason.contains(part), "{part}: {reason}");
+    }
+}
+
+#[test]
 fn without_a_snapshot_only_the_list_itself_is_judged() {
     let mut session = Session::new();
     for (after, expect) in [

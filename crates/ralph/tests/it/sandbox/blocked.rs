@@ -2,6 +2,7 @@
 //! to add, and no attempt is counted.
 
 use std::fs;
+use std::io::Write as _;
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
 
@@ -93,7 +94,7 @@ fn an_attempt_that_only_the_sandbox_blocks_is_not_counted() {
     assert_eq!(end.code, Some(1), "{}{}", end.stdout, end.stderr);
     check_texts(
         &end,
-        &["because gates have no network in the sandbox", r#""network":{"allow":["example.com"]}"#],
+        &["because gates have no network in the sandbox", r#""gates":{"allow":["example.com"]}"#],
     );
     assert_eq!(sealed.prompts().len(), 1);
     assert!(!sealed.run_git(&["branch", "--list"]).contains("wip/"), "no failure branch");
@@ -131,13 +132,13 @@ fn refused_ports_and_hosts_are_named_with_the_line_to_add() {
             format!("echo 'Error: connect ECONNREFUSED 127.0.0.1:{port}'; exit 1"),
             json!({}),
             format!("port {port} of this machine cannot be reached in the sandbox"),
-            format!(r#""network":{{"allow":["localhost:{port}"]}}"#),
+            format!(r#""gates":{{"allow":["localhost:{port}"]}}"#),
         ),
         (
             format!("echo | {ralph_itself} __connect evil.example 443"),
             proxy,
             "the sandbox refused evil.example:443".to_owned(),
-            "add \"evil.example\" to `sandbox.network.allow`".to_owned(),
+            "add \"evil.example\" to `sandbox.gates.allow`".to_owned(),
         ),
     ] {
         let sealed = Sealed::with_repository(env!("CARGO_BIN_EXE_ralph"));
@@ -184,5 +185,52 @@ fn hosts_that_have_no_effect_for_gates_are_warned_about() {
         let end = ralph(&sealed, backend, &["run", "-p", "Work.", "-m", "1"]);
         let warning = "`sandbox.network.allow` is for agents only";
         assert_eq!(end.stderr.contains(warning), expect, "{}", end.stderr);
+    }
+}
+
+/// Greets once the port of a server of this machine answers.
+const GREETED: &str = "import socket, sys; \
+    print(socket.create_connection((\"localhost\", int(sys.argv[1])), 20).recv(9).decode())";
+
+#[test]
+fn a_server_of_this_machine_is_reached_by_gates_and_not_by_agents() {
+    let server = TcpListener::bind("127.0.0.1:0").expect("a listener");
+    let port = server.local_addr().expect("an address").port();
+    std::thread::spawn(move || {
+        for stream in server.incoming() {
+            let _ = stream.and_then(|mut stream| stream.write_all(b"hi"));
+        }
+    });
+    for backend in hiding_backends() {
+        let sealed = Sealed::with_repository(env!("CARGO_BIN_EXE_ralph"));
+        sealed.write_file("greet.py", GREETED);
+        let greet = format!("python3 greet.py {port}");
+        let calls = json!([{ "do": [
+            { "run": { "command": format!("{greet} 2>&1 | tail -n 1 > work.txt") } },
+            { "text": "<response>DONE</response>" },
+        ] }]);
+        sealed.write_script(
+            &calls,
+            &json!({ "guardrails": [{ "command": format!("{greet} | grep -q hi") }] }),
+        );
+        let allow = json!({ "sandbox": { "gates": { "allow": [format!("localhost:{port}")] } } });
+        write_own_settings(&sealed, &allow);
+        let end = ralph(&sealed, backend, &["run", "-p", "Work.", "-m", "1"]);
+        assert_eq!(end.code, Some(0), "{backend}: {}{}", end.stdout, end.stderr);
+        let agent = sealed.read_file("work.txt");
+        assert!(agent.contains("refused"), "{backend}: {agent}");
+        // Gates have this port, and nothing of what agents reach.
+        let connect = ["sandbox", "exec", "--as", "gate", "--", env!("CARGO_BIN_EXE_ralph")];
+        let end = ralph(
+            &sealed,
+            backend,
+            &[&connect[..], &["__connect", "api.anthropic.com", "443"]].concat(),
+        );
+        assert_ne!(end.code, Some(0), "{backend}: {}", end.stderr);
+        assert!(
+            end.stderr.contains("not on the list of allowed hosts"),
+            "{backend}: {}",
+            end.stderr
+        );
     }
 }

@@ -104,7 +104,7 @@ fn listed(sealed: &Sealed) -> Vec<String> {
 
 /// Commands in another terminal while an agent works, and their exit codes: those that would start
 /// work of their own are refused. Last come the ones that the run acts on.
-const COMMANDS: [(&[&str], &[i32]); 32] = [
+const COMMANDS: [(&[&str], &[i32]); 33] = [
     (&["status"], &[0]),
     (&["status", "--json"], &[0]),
     (&["log"], &[0]),
@@ -138,6 +138,7 @@ const COMMANDS: [(&[&str], &[i32]); 32] = [
     (&["pause"], &[0]),
     (&["resume"], &[0]),
     (&["note", "A word."], &[0]),
+    (&["tasks", "set-status", "T-1", "pending"], &[0]),
     (&["skip", "T-1"], &[0]),
 ];
 

@@ -154,3 +154,17 @@ fn missing_proxy_is_reported() {
         assert!(reason.contains("cannot reach the proxy at"), "{wall:?}: {reason}");
     }
 }
+
+/// A server of the project on the usual port of a proxy does not meet ralph's.
+#[test]
+fn the_usual_port_of_a_proxy_is_free_inside() {
+    const SERVER: &str = "import os, socket; socket.create_server((\"127.0.0.1\", 3128)); \
+        print(os.environ[\"HTTPS_PROXY\"])";
+    for backend in super::backends().into_iter().filter(|it| *it != "landlock") {
+        let sealed = crate::sealed();
+        let words = ["sandbox", "exec", "--backend", backend, "--network", "proxy", "--"];
+        let end = sealed.run_ralph(&[&words[..], &["python3", "-c", SERVER]].concat());
+        assert_eq!(end.code, Some(0), "{backend}: {}", end.stderr);
+        assert_eq!(end.stdout, "http://127.0.0.1:61128\n", "{backend}");
+    }
+}

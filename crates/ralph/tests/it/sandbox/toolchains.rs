@@ -142,6 +142,30 @@ fn caches_persist_separately_for_agents_and_gates() {
     }
 }
 
+/// Without jest itself: its default directory is `os.tmpdir()/jest_` and the user's id in base 36.
+#[test]
+fn the_cache_of_jest_persists() {
+    let user = Command::new("id").arg("-u").output().expect("it runs").stdout;
+    let user: u32 = String::from_utf8_lossy(&user).trim().parse().expect("a number");
+    let digit = |digit: u32| char::from_digit(digit, 36).expect("a digit");
+    let name = match user {
+        0..36 => digit(user).to_string(),
+        _ => format!("{}{}", digit(user / 36 % 36), digit(user % 36)),
+    };
+    // Landlock has no mounts: there the temporary directory lasts as long as the run.
+    for backend in backends().into_iter().filter(|it| *it != "landlock" && user < 1296) {
+        let sealed = sealed();
+        let script = format!(
+            "ls $TMPDIR/jest_{name} 2>/dev/null; mkdir -p $TMPDIR/jest_{name} && touch $TMPDIR/jest_{name}/haste-map"
+        );
+        let run = |process| run_as(&sealed, backend, process, &script).expect_code(0).stdout;
+        assert_eq!([run("gate"), run("gate")], ["", ""], "{backend}: not a JavaScript project");
+        sealed.write_file("package.json", "{}");
+        assert_eq!([run("gate"), run("gate")], ["", "haste-map\n"], "{backend}");
+        assert_eq!([run("agent"), run("agent")], ["", "haste-map\n"], "{backend}");
+    }
+}
+
 #[test]
 fn go_build_cache_is_reused() {
     if !is_installed("go") {

@@ -227,7 +227,6 @@ fn a_section_keeps_its_own_limit() {
     };
     let rendered = render_implement(&parts, &frame(None, &beside));
     for (name, cap, gone) in [
-        (SectionName::Skills, 1_500, "lines of skill own ("),
         (SectionName::Previous, 500, "decisions ("),
         (SectionName::Memory, 3_000, "file knowledge ("),
     ] {
@@ -235,6 +234,12 @@ fn a_section_keeps_its_own_limit() {
         assert!(cost.tokens.0 <= cap && cost.tokens.0 > cap - 100, "{cost:?}");
         assert!(cost.left_out.iter().any(|it| it.starts_with(gone)), "{cost:?}");
     }
+    // Skills get the room that is left.
+    assert_eq!(cost(&rendered, SectionName::Skills).expect("there").left_out, [""; 0]);
+    let filled = TaskParts { room: room(5_600), ..parts };
+    let rendered = render_implement(&filled, &frame(None, &beside));
+    let skills = cost(&rendered, SectionName::Skills).expect("it is there");
+    assert!((1_300..1_900).contains(&skills.tokens.0), "{skills:?}");
     assert!(rendered.text.contains("- Rule 0 of many."));
     assert!(rendered.text.contains("(omitted for space: lines of skill own ("));
 }

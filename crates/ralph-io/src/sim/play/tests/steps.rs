@@ -78,7 +78,7 @@ fn show(event: &AgentEvent) -> String {
                 UsageScope::Total => '=',
             };
             let cost = usage.cost.map(|cost| format!(" ${}", cost.0)).unwrap_or_default();
-            let Usage { input, output, cache_read, cache_write, cost: _ } = usage;
+            let Usage { input, output, cache_read, cache_write, cost: _, turns: _ } = usage;
             format!("{scope}{}/{}/{}/{}{cost}", input.0, output.0, cache_read.0, cache_write.0)
         }
         AgentEvent::RateLimit { status, .. } => format!("Limit {status:?}"),
