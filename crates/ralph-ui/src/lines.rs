@@ -132,6 +132,15 @@ impl RunLines {
             Event::ControlRequested { .. } | Event::Paused | Event::TaskSkipped { .. } => {
                 control_lines::print_control_event(page, &recorded.event);
             }
+            // Views of workers do not exist yet.
+            Event::JobAssigned { .. }
+            | Event::WorkerStarted { .. }
+            | Event::WorkerProgressed { .. }
+            | Event::WorkerLimited { .. }
+            | Event::WorkerEnded { .. }
+            | Event::WorkerLost { .. }
+            | Event::WorkerCanceled { .. }
+            | Event::CandidateMerged { .. } => {}
             Event::Warned { text } => print_warning(page, text),
             Event::RunEnded { outcome, .. } => {
                 crate::run_summary::print_summary(page, outcome, recorded.at, state);
@@ -456,6 +465,9 @@ fn print_judgement<W: Write>(page: &mut LineWriter<W>, judgement: &Judgement, st
             (LineMark::Step, format!("Review: {}", result.name()))
         }
         Verdict::Skipped { .. } => (LineMark::Back, "Task skipped on request".to_owned()),
+        Verdict::Requeued { reason } => {
+            (LineMark::Back, format!("Requeued: {}", shorten_text(page, reason)))
+        }
         Verdict::Compacted { trigger } => {
             (LineMark::Pass, compaction_line::format_compaction(judgement, *trigger))
         }

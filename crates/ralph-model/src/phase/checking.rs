@@ -3,6 +3,7 @@
 use crate::agent_call_state::AgentCallState;
 use crate::agent_list_diff::{AgentListDiff, AgentListFile};
 use crate::gate::{Gate, GateResult};
+use crate::parallel_state::MergedCandidate;
 use crate::plan::PlanState;
 use crate::recipe::Ownership;
 use crate::refusal::{Refusal, RefusalKind};
@@ -15,6 +16,8 @@ pub struct Checking {
     pub checkpoint: Checkpoint,
     /// The agent call that did the work. It has ended, unless the user skips the task.
     pub work: AgentCallState,
+    /// The candidate that was merged in place of an answer; only in role `merge`.
+    pub merge: Option<Box<MergedCandidate>>,
     /// The agent's edits of the task list, once read; only where it owns the list.
     pub list_diff: Option<AgentListDiff>,
     /// The state of the plan after the agent, once read; only where there is a plan.
@@ -66,6 +69,7 @@ impl Checking {
         Self {
             checkpoint,
             work,
+            merge: None,
             list_diff: None,
             plan: None,
             observed: None,

@@ -240,6 +240,7 @@ fn describe_verdict(verdict: &Verdict) -> String {
             format!("The review: {}.", ReviewResult::new(*verdict, feedback).name())
         }
         Verdict::Skipped { .. } => "The task was skipped.".to_owned(),
+        Verdict::Requeued { .. } => "The task starts again.".to_owned(),
         Verdict::Compacted { .. } => "What was handed over was compacted.".to_owned(),
     }
 }

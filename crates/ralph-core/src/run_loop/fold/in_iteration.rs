@@ -17,7 +17,7 @@ use ralph_model::worktree::{
     Survey, TreeDiff,
 };
 
-use super::{agent_reply, answer_check, count_gate, record_passed_tree};
+use super::{agent_reply, answer_check, count_gate, merging, record_passed_tree};
 use crate::run_loop::{landing_plan, settle};
 
 /// Applies an event of the open iteration.
@@ -77,6 +77,9 @@ pub(super) fn apply_in_iteration(
             }
         }
         Event::Landed { landed } => apply_landed(state, current, landed),
+        Event::CandidateMerged { worker, outcome } => {
+            merging::apply_merge(state, current, worker, outcome);
+        }
         _ => {}
     }
 }
@@ -182,7 +185,9 @@ fn apply_gate_result(
 
 fn apply_landed(state: &mut RunState, current: &mut Iteration, landed: &Landed) {
     match landed {
-        Landed::Committed { .. } => {
+        Landed::Committed { commit, .. } => {
+            let tree = current.landing().and_then(|it| it.plan.surveyed_tree().cloned());
+            state.last_commit = Some((commit.clone(), tree));
             state.totals.commits += 1;
             record_work_range(state, current);
             if current.has_unaccepted_work() {
