@@ -24,7 +24,8 @@ pub(crate) fn name_worker(run: &RunId, task: &TaskId, number: u32) -> WorkerId {
         String::new()
     } else {
         let print = Fingerprint::from_texts([task.0.as_str()]).0;
-        format!("-{}", print.get(..6).unwrap_or(&print))
+        // The first digits of short texts are alike.
+        format!("-{}", print.get(24..).unwrap_or(&print))
     };
     WorkerId(format!("{run}-{part}{mark}-r{number}"))
 }

@@ -225,7 +225,7 @@ fn a_conflict_starts_the_task_again_on_the_new_tip() {
 
 #[test]
 fn merged_work_that_fails_a_gate_is_rolled_back_and_started_again() {
-    /// Adds a word of its own, and removes the other one when told that they do not fit.
+    /// Adds a word of its own, and replaces the other one in its second round.
     fn script(request: &AgentRequest, tree: &str) -> ScriptedAction {
         let task = request.task.as_ref().map(|it| it.0.clone()).unwrap_or_default();
         let is_fix = tree.contains("one") && tree.contains("two");
