@@ -106,13 +106,19 @@ fn a_result_is_fetched_onto_a_ref_of_the_run() {
     assert!(!world.at(".git/FETCH_HEAD").exists());
     let refs = world.repository().list_run_refs().expect("listed");
     assert_eq!(refs[0].run, mark(1).run);
+    // What is here already needs no clone.
+    fetch(&mut git, Path::new("/nonexistent"), &commit);
     for (path, commit) in [
         (clone.as_path(), "0".repeat(40)),
-        (Path::new("/nonexistent"), commit),
-        (&clone, "--all".to_owned()),
+        (clone.as_path(), "1".repeat(40)),
+        (Path::new("/nonexistent"), "1".repeat(40)),
+        (clone.as_path(), "--all".to_owned()),
     ] {
         let fetched = git.fetch_result(&mark(1).run, &worker(), &result(path, &commit));
-        assert!(matches!(fetched, Ok(FetchOutcome::Missing { .. })), "{fetched:?}");
+        assert!(
+            matches!(fetched, Ok(FetchOutcome::Missing { .. })),
+            "{path:?} {commit}: {fetched:?}"
+        );
     }
 }
 
