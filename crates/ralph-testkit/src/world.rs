@@ -7,7 +7,7 @@ mod time;
 mod workers;
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{self, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -121,6 +121,8 @@ pub struct ScriptedWorld {
     pub fetched: Vec<(WorkerId, Option<CommitId>)>,
     /// The merged trees of workers whose tasks start again.
     pub requeued: BTreeMap<WorkerId, TreeId>,
+    /// The trees on which a flaky gate has failed.
+    pub flaked: BTreeSet<String>,
     /// Distinguishes random worlds.
     pub seed: u64,
     script: AgentScript,
@@ -174,6 +176,7 @@ impl SharedWorld {
             candidates: BTreeMap::new(),
             fetched: Vec::new(),
             requeued: BTreeMap::new(),
+            flaked: BTreeSet::new(),
             seed: 0,
             script,
         })))
@@ -322,12 +325,17 @@ impl Agent for SharedWorld {
 impl Gates for SharedWorld {
     /// A gate's command is a word that must occur in the tree. With `+` in front it is added if
     /// it is missing, and with `*` in front each time. With `!` in front the gate fails if all of
-    /// its words occur.
+    /// its words occur, and with `?` in front the first time it runs on a tree.
     fn run_gate(&mut self, order: &GateOrder<'_>, tick: &mut dyn FnMut(Millis)) -> GateResult {
         self.count_call();
         tick(Millis(1_000));
         let command = order.gate.check.label().to_owned();
-        let is_green = {
+        let is_flaky = command.starts_with('?');
+        let is_green = if is_flaky {
+            let mut world = self.0.borrow_mut();
+            let tree = world.tree.clone();
+            !world.flaked.insert(tree)
+        } else {
             let tree = &mut self.0.borrow_mut().tree;
             let is_there = tree.contains(command.trim_start_matches(['+', '*']));
             if command.starts_with('*') || (command.starts_with('+') && !is_there) {

@@ -121,7 +121,18 @@ impl RunLines {
             Event::BaselineChecked { result } => {
                 task_lines::print_baseline_result(page, result, &state.recipe);
             }
-            Event::TasksWritten | Event::Observed { .. } | Event::Rechecked { .. } => {}
+            // Views of workers do not exist yet.
+            Event::TasksWritten
+            | Event::Observed { .. }
+            | Event::Rechecked { .. }
+            | Event::JobAssigned { .. }
+            | Event::WorkerStarted { .. }
+            | Event::WorkerProgressed { .. }
+            | Event::WorkerLimited { .. }
+            | Event::WorkerEnded { .. }
+            | Event::WorkerLost { .. }
+            | Event::WorkerCanceled { .. }
+            | Event::CandidateMerged { .. } => {}
             Event::PlanSeen { look } => print_plan_progress(page, look, state),
             Event::AgentListRead { diff: claim } => task_lines::print_reverted_changes(page, claim),
             Event::Refused { refusal } => print_refusal(page, refusal),
@@ -132,15 +143,6 @@ impl RunLines {
             Event::ControlRequested { .. } | Event::Paused | Event::TaskSkipped { .. } => {
                 control_lines::print_control_event(page, &recorded.event);
             }
-            // Views of workers do not exist yet.
-            Event::JobAssigned { .. }
-            | Event::WorkerStarted { .. }
-            | Event::WorkerProgressed { .. }
-            | Event::WorkerLimited { .. }
-            | Event::WorkerEnded { .. }
-            | Event::WorkerLost { .. }
-            | Event::WorkerCanceled { .. }
-            | Event::CandidateMerged { .. } => {}
             Event::Warned { text } => print_warning(page, text),
             Event::RunEnded { outcome, .. } => {
                 crate::run_summary::print_summary(page, outcome, recorded.at, state);

@@ -5,7 +5,7 @@ use ralph_model::glob::Pattern;
 use ralph_model::handoff::WorkOutcome;
 use ralph_model::ids::{RunId, TaskId, WorkerId};
 use ralph_model::parallel_state::RunningWorker;
-use ralph_model::recipe::{BaselinePolicy, Recipe, Retry, Work};
+use ralph_model::recipe::{BaselinePolicy, Recipe, Retry, TaskWork, Work};
 use ralph_model::run::RunState;
 use ralph_model::units::Millis;
 use ralph_model::worker::Job;
@@ -67,7 +67,7 @@ pub fn build_job(state: &RunState, worker: &RunningWorker) -> Option<Job> {
 
 /// Locks the user's own list and its notes: the worker has a list of its own.
 fn lock_list(recipe: &mut Recipe, state: &RunState) {
-    let documents = recipe.task_work().map(|work| work.documents());
+    let documents = recipe.task_work().map(TaskWork::documents);
     for file in documents.iter().flatten() {
         let path = file.strip_prefix(&state.project).unwrap_or(file);
         let pattern = path.to_str().and_then(Pattern::for_path);

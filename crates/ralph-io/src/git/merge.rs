@@ -48,7 +48,11 @@ impl GitVcs {
         let base = self.find_merge_base(head, commit)?;
         let theirs = self.without_list(commit, base.as_deref())?;
         // The same for every repetition: the tree of the checkpoint, not of the work tree.
-        let here = self.repository.commit_tree(before, &[head.clone()], "ralph: the work tree")?;
+        let here = self.repository.commit_tree(
+            before,
+            std::slice::from_ref(head),
+            "ralph: the work tree",
+        )?;
         let ComputedMerge { tree, conflicts: paths, messages } =
             self.compute_merge(&here, &theirs)?;
         if !paths.is_empty() {

@@ -1,5 +1,7 @@
 //! What is known of the agent's work while it is checked.
 
+use std::collections::BTreeMap;
+
 use crate::agent_call_state::AgentCallState;
 use crate::agent_list_diff::{AgentListDiff, AgentListFile};
 use crate::gate::{Gate, GateResult};
@@ -28,6 +30,8 @@ pub struct Checking {
     pub refusals: Vec<Refusal>,
     /// Gate results so far.
     pub gates: Vec<GateResult>,
+    /// How often gates were repeated that failed after a merge, by gate.
+    pub repeats: BTreeMap<String, u32>,
     /// The review gate that is asking an agent.
     pub review: Option<GateReview>,
     /// How often all gates started over because files changed while they ran.
@@ -75,6 +79,7 @@ impl Checking {
             observed: None,
             refusals: Vec::new(),
             gates: Vec::new(),
+            repeats: BTreeMap::new(),
             review: None,
             rounds: 0,
             survey: None,

@@ -179,7 +179,7 @@ fn build_clone(world: &ScriptedWorld, job: &Job, base: &str) -> SharedWorld {
     let clone = SharedWorld::new(world.script);
     {
         let mut inner = clone.0.borrow_mut();
-        inner.tree = base.to_owned();
+        base.clone_into(&mut inner.tree);
         inner.commit_start();
         inner.tasks.clone_from(&world.tasks);
         inner.list_script = world.list_script;

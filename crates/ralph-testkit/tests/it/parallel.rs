@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use ralph_core::ports::AgentRequest;
-use ralph_core::run_loop::fold::fold_events;
+use ralph_core::run_loop::fold::{apply_event, fold_events, start_state};
 use ralph_model::control::{ControlRequest, ControlRequestId, SubmittedRequest};
 use ralph_model::event::{Event, JOURNAL_VERSION};
 use ralph_model::gate::GateStatus;
@@ -245,6 +245,28 @@ fn merged_work_that_fails_a_gate_is_rolled_back_and_started_again() {
 }
 
 #[test]
+fn a_gate_that_fails_after_a_merge_is_repeated_once() {
+    let mut recipe = two_workers();
+    recipe.gates.push(gate("?"));
+    recipe.gates[1].roles = vec![Role::Merge];
+    let make = || world(list(vec![task("a", &[]), task("b", &[])]), honest);
+    let calm = run_with_deaths(make, &recipe, |world, outcome, context| {
+        assert_eq!(*outcome, Outcome::Complete, "{context}");
+        assert_eq!(requeues(world), [""; 0], "{context}");
+    });
+    let flaky = events(&calm, |event| match event {
+        Event::GateChecked { result, .. } if result.gate == "?" => Some(result.status),
+        _ => None,
+    });
+    let (failed, passed) = (GateStatus::Failed, GateStatus::Passed);
+    assert_eq!(flaky, [failed, passed, failed, passed]);
+    recipe.parallel = Some(ParallelPolicy { flake_retries: 0, ..ParallelPolicy::new(2) });
+    let world = make();
+    world.run_to_end(&recipe).expect("it runs");
+    assert_ne!(requeues(&world), [""; 0]);
+}
+
+#[test]
 fn a_task_that_never_fits_is_given_up_after_its_last_round_which_is_exclusive() {
     /// Never fixes what does not fit.
     fn script(request: &AgentRequest, tree: &str) -> ScriptedAction {
@@ -454,4 +476,78 @@ fn tasks_that_an_agent_adds_join_the_list_when_its_work_lands() {
     // Both workers added a task of the same name.
     assert_eq!(names, ["a", "new", "b", "new-2"]);
     assert!(statuses(&world).iter().all(|(_, status)| *status == TaskStatus::Done));
+}
+
+/// Numbers that look random and are the same in each run.
+struct Numbers(u64);
+
+impl Numbers {
+    fn draw(&mut self, below: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % below
+    }
+}
+
+/// Returns a world with a random graph of tasks, random workers, and a death.
+fn random_world(numbers: &mut Numbers) -> SharedWorld {
+    let names: Vec<String> = (0..=numbers.draw(8)).map(|it| format!("t{it}")).collect();
+    let mut tasks = Vec::new();
+    for (at, name) in names.iter().enumerate() {
+        let earlier: Vec<&str> = names[..at].iter().map(String::as_str).collect();
+        let depends_on: Vec<&str> = earlier.into_iter().filter(|_| numbers.draw(4) == 0).collect();
+        tasks.push(task(name, &depends_on));
+    }
+    let world = world(list(tasks), if numbers.draw(2) == 0 { honest } else { conflicting });
+    {
+        let mut inner = world.0.borrow_mut();
+        for name in &names {
+            let polls = u32::try_from(1 + numbers.draw(6)).expect("small");
+            inner.worker_polls.insert(id(name), polls);
+            inner.losses.insert(id(name), u32::try_from(numbers.draw(8) / 6).expect("small"));
+        }
+        inner.die_at = (numbers.draw(3) > 0).then(|| 1 + numbers.draw(400));
+    }
+    world
+}
+
+#[test]
+fn random_graphs_are_done_by_any_number_of_workers() {
+    let mut numbers = Numbers(0x9e37_79b9_7f4a_7c15);
+    for case in 0..effort::choose_count(300, 40) {
+        let world = random_world(&mut numbers);
+        let jobs = u32::try_from(2 + numbers.draw(3)).expect("small");
+        // Conflicts of many tasks on one word take many rounds.
+        let policy = ParallelPolicy { merge_attempts: 10, ..ParallelPolicy::new(jobs) };
+        let recipe = Recipe { parallel: Some(policy), ..two_workers() };
+        let context = format!("case {case}");
+        let outcome = world.run_to_end(&recipe).expect("it runs");
+        assert_eq!(outcome, Outcome::Complete, "{context}");
+        check_end(&world, &context);
+        check_prefixes(&world, jobs as usize, &context);
+    }
+}
+
+/// Checks the state after each event: no more workers than allowed, no task twice, and no task is
+/// started before its dependencies have landed.
+fn check_prefixes(world: &SharedWorld, jobs: usize, context: &str) {
+    let journal = world.0.borrow().journal.clone();
+    let mut state = start_state(&journal[0]).expect("it begins");
+    for recorded in &journal[1..] {
+        apply_event(&mut state, recorded).expect("it fits");
+        let parallel = state.parallel.as_ref().expect("it is parallel");
+        assert!(parallel.running.len() <= jobs, "{context}");
+        let running = parallel.running.values().map(|it| &it.assignment.task);
+        let mut taken: Vec<&TaskId> =
+            running.chain(parallel.queue.iter().map(|it| &it.task)).collect();
+        let count = taken.len();
+        taken.sort();
+        taken.dedup();
+        assert_eq!(taken.len(), count, "{context}: a task is taken twice");
+        if let (Event::JobAssigned { assignment }, Some(tasks)) = (&recorded.event, &state.tasks) {
+            let task = tasks.list.find_task(&assignment.task).expect("it is listed");
+            assert!(tasks.list.find_unmet_dependencies(task).is_empty(), "{context}");
+        }
+    }
 }

@@ -16,16 +16,13 @@ impl Engine<'_> {
         let parallel = self.state.parallel.as_ref();
         let candidate = task.and_then(|task| parallel?.find_candidate_of(&task).cloned());
         let onto = self.map_current(|current| current.checkpoint().cloned()).flatten();
-        let (worker, outcome) = match candidate {
-            Some(candidate) => {
-                let onto = onto.unwrap_or(Checkpoint::None);
-                let merged = self.ports.vcs.merge_candidate(&self.git_mark(), &onto, &candidate)?;
-                (candidate.worker, merged)
-            }
-            None => {
-                let reason = "there is no candidate for the task".to_owned();
-                (WorkerId(String::new()), MergeOutcome::Missing { reason })
-            }
+        let (worker, outcome) = if let Some(candidate) = candidate {
+            let onto = onto.unwrap_or(Checkpoint::None);
+            let merged = self.ports.vcs.merge_candidate(&self.git_mark(), &onto, &candidate)?;
+            (candidate.worker, merged)
+        } else {
+            let reason = "there is no candidate for the task".to_owned();
+            (WorkerId(String::new()), MergeOutcome::Missing { reason })
         };
         self.record_event(Event::CandidateMerged { worker, outcome })?;
         Ok(())

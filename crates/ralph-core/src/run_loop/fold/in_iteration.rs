@@ -169,13 +169,18 @@ fn apply_gate_result(
         numbers.or_insert(TestNumbers { before: tests, now: tests }).now = tests;
     }
     let (gates, ownership) = (&state.recipe.gates, state.recipe.ownership());
+    let is_repeated = merging::must_repeat_gate(state, current, result);
     current.update_checking(|checking| {
         checking.review = None;
         // A cached result takes no time in which something could change.
         if result.end.is_some() {
             checking.record_survey_after_gate(survey.cloned(), ownership);
         }
-        checking.insert_gate_result(result.clone(), gates);
+        if is_repeated {
+            *checking.repeats.entry(result.gate.clone()).or_default() += 1;
+        } else {
+            checking.insert_gate_result(result.clone(), gates);
+        }
     });
     // After another gate had changed files, it passed on something else.
     if current.checking().is_some_and(|it| it.altered.is_empty()) {

@@ -1,5 +1,6 @@
 //! Folds merges of workers' candidates into the state.
 
+use ralph_model::gate::GateResult;
 use ralph_model::ids::{Role, WorkerId};
 use ralph_model::judgement::Verdict;
 use ralph_model::parallel_state::{
@@ -42,6 +43,17 @@ fn count_conflicts(parallel: &mut ParallelState, paths: &[String]) {
     for path in paths {
         *parallel.conflict_paths.entry(path.clone()).or_default() += 1;
     }
+}
+
+/// Returns whether a gate that failed after a merge runs once more. It passed in the worker, and
+/// a test that fails now and then must not start the task again.
+pub(super) fn must_repeat_gate(state: &RunState, current: &Iteration, result: &GateResult) -> bool {
+    let (Some(policy), Some(checking)) = (&state.recipe.parallel, current.checking()) else {
+        return false;
+    };
+    let repeats = checking.repeats.get(&result.gate).copied().unwrap_or(0);
+    let is_merge = current.role == Role::Merge && checking.merge.is_some();
+    is_merge && result.is_hard_failure() && repeats < policy.flake_retries
 }
 
 /// Closes a merge: the candidate has landed, its task starts again, or it is given up.

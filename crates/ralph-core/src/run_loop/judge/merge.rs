@@ -6,7 +6,7 @@ use ralph_model::gate::GateResult;
 use ralph_model::ids::TaskId;
 use ralph_model::judgement::{Judgement, Landing, Verdict};
 use ralph_model::parallel_state::{Candidate, MergeOutcome, MergedCandidate};
-use ralph_model::phase::Iteration;
+use ralph_model::phase::{Checking, Iteration};
 use ralph_model::run::RunState;
 use ralph_model::task::{Task, TaskChange, TaskList, TaskStatus};
 
@@ -68,7 +68,7 @@ fn find_failure(current: &Iteration, merged: &MergedCandidate) -> Option<String>
             Some(format!("conflict in {named}{more}"))
         }
         MergeOutcome::Same { .. } | MergeOutcome::Clean { .. } => {
-            let has_failed = current.checking().is_some_and(|it| it.has_failed());
+            let has_failed = current.checking().is_some_and(Checking::has_failed);
             has_failed.then(|| {
                 format!("failed after the merge: {}", list_failed_checks(current).join(", "))
             })

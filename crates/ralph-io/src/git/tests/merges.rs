@@ -100,7 +100,7 @@ fn a_result_is_fetched_onto_a_ref_of_the_run() {
         fetch(&mut git, &clone, &commit);
     }
     let name = format!("refs/ralph/candidates/{}/{}", mark(1).run, worker());
-    assert_eq!(world.ralphs_refs(), [name.clone()]);
+    assert_eq!(world.ralphs_refs(), std::slice::from_ref(&name));
     assert_eq!(world.git(&["rev-parse", &name]), commit);
     assert_eq!(world.users(), before);
     assert!(!world.at(".git/FETCH_HEAD").exists());
