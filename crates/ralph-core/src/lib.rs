@@ -1,7 +1,7 @@
 //! The decisions of ralph: pure functions over the data of `ralph-model`.
 //!
 //! The loop is [`run_loop::engine::Engine::run`]; [`run_loop::choose`] picks the next step;
-//! everything the engine needs from the outside is one of the six traits in [`ports`]. This
+//! everything the engine needs from the outside is one of the seven traits in [`ports`]. This
 //! crate never touches files, processes, environment, clock, threads, network or terminal.
 
 pub mod answers;

@@ -1,6 +1,8 @@
-//! The six ports: everything the engine needs from the outside.
+//! The seven ports: everything the engine needs from the outside.
 //!
 //! A second implementation of each lives in the test kit. Not here: any implementation.
+
+mod workers;
 
 use std::path::{Path, PathBuf};
 
@@ -15,12 +17,14 @@ use ralph_model::gate::{Gate, GateResult, Severity};
 use ralph_model::glob::Pattern;
 use ralph_model::handoff::Handoff;
 use ralph_model::hook_state::HookState;
-use ralph_model::ids::{AskNumber, IterationNumber, Role, RunId, TaskId};
+use ralph_model::ids::{AskNumber, IterationNumber, Role, RunId, TaskId, WorkerId};
 use ralph_model::memory::Compacted;
+use ralph_model::parallel_state::{Candidate, MergeOutcome};
 use ralph_model::plan::PlanState;
 use ralph_model::refusal::Refusal;
 use ralph_model::run::{IterationMark, RunState};
 use ralph_model::task::TasksFound;
+use ralph_model::worker::JobResult;
 
 pub use ralph_model::worktree::OBSERVED_FILES;
 use ralph_model::worktree::{CheckedOut, Checkpoint, CommitId, TreeId};
@@ -31,6 +35,7 @@ pub use crate::landing::scm::HookTrial;
 use ralph_model::task::{TaskChange, TaskList};
 use ralph_model::task_state::DirtyTasks;
 use ralph_model::units::{Millis, Timestamp, UsdMicros};
+pub use workers::{FetchOutcome, NoWorkers, Workers, WorkersError};
 
 use crate::answers::structured_output::{self, Schema};
 use crate::tasks::external_edits;
@@ -43,6 +48,7 @@ pub struct Ports<'a> {
     pub store: &'a mut dyn Store,
     pub clock: &'a mut dyn Clock,
     pub ui: &'a mut dyn Ui,
+    pub workers: &'a mut dyn Workers,
 }
 
 /// Calls agents.
@@ -245,6 +251,45 @@ pub trait Vcs {
     fn list_last_subjects(&mut self, count: usize) -> Vec<String> {
         let _ = count;
         Vec::new()
+    }
+
+    /// Returns what is checked out, without looking at the work tree.
+    fn read_head(&mut self) -> Result<CheckedOut, VcsError> {
+        Ok(CheckedOut { head: None, branch: None })
+    }
+
+    /// Fetches the commits that a worker ended with onto refs of this repository.
+    fn fetch_result(
+        &mut self,
+        run: &RunId,
+        worker: &WorkerId,
+        result: &JobResult,
+    ) -> Result<FetchOutcome, VcsError> {
+        let _ = (run, worker, result);
+        Ok(FetchOutcome::Missing { reason: "there is no repository".to_owned() })
+    }
+
+    /// Merges a candidate into the work tree as of a checkpoint. A conflict changes nothing.
+    /// May be repeated after a crash.
+    fn merge_candidate(
+        &mut self,
+        mark: &IterationMark,
+        onto: &Checkpoint,
+        candidate: &Candidate,
+    ) -> Result<MergeOutcome, VcsError> {
+        let _ = (mark, onto, candidate);
+        Ok(MergeOutcome::Missing { reason: "there is no repository".to_owned() })
+    }
+
+    /// Keeps the merged tree of a task that starts again on a ref.
+    fn keep_requeued_tree(
+        &mut self,
+        run: &RunId,
+        worker: &WorkerId,
+        tree: &TreeId,
+    ) -> Result<(), VcsError> {
+        let _ = (run, worker, tree);
+        Ok(())
     }
 
     /// Runs one of the user's source-control commands, such as `git push`.

@@ -8,23 +8,34 @@ use serde::{Deserialize, Serialize};
 
 use crate::agent::AgentKind;
 use crate::agent_list_diff::AgentListDiff;
-use crate::agent_output::Reply;
+use crate::agent_output::{Reply, Usage};
 use crate::context::SectionCost;
 use crate::control::SubmittedRequest;
 use crate::gate::GateResult;
-use crate::ids::{AskNumber, IterationNumber, Role, RunId, TaskId};
+use crate::ids::{AskNumber, IterationNumber, Role, RunId, TaskId, WorkerId};
 use crate::judgement::Judgement;
 use crate::outcome::Outcome;
+use crate::parallel_state::MergeOutcome;
 use crate::plan::PlanState;
 use crate::recipe::Recipe;
 use crate::refusal::Refusal;
 use crate::task::TaskList;
 use crate::units::{Millis, Timestamp};
+use crate::worker::{JobAssignment, JobResult, WorkerLimitKind};
 use crate::worktree::{Checkpoint, CommitId, EndSnapshot, Landed, Observation, Survey, TreeId};
 
 /// The version of the journal's format. A reader that finds a greater one reads what it
 /// can and never writes.
-pub const JOURNAL_VERSION: u32 = 2;
+pub const JOURNAL_VERSION: u32 = 3;
+
+/// The version of the journals of runs on one task at a time.
+const SEQUENTIAL_VERSION: u32 = 2;
+
+/// Returns the format version that a run with these policies needs. An older ralph can
+/// resume a run that has nothing new in its journal.
+pub fn choose_journal_version(recipe: &Recipe) -> u32 {
+    if recipe.parallel.is_some() { JOURNAL_VERSION } else { SEQUENTIAL_VERSION }
+}
 
 /// An event with its place in the journal.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -179,6 +190,47 @@ pub enum Event {
         /// The branch that keeps its work, if there was any.
         branch: Option<String>,
         commit: Option<CommitId>,
+    },
+    /// A job is about to be started, or started again after it stopped.
+    JobAssigned {
+        assignment: Box<JobAssignment>,
+    },
+    WorkerStarted {
+        worker: WorkerId,
+        place: String,
+    },
+    /// The sums of a worker's run so far.
+    WorkerProgressed {
+        worker: WorkerId,
+        usage: Usage,
+        iterations: u32,
+        ran: Millis,
+        doing: String,
+    },
+    WorkerLimited {
+        worker: WorkerId,
+        agent: AgentKind,
+        until: Option<Timestamp>,
+        kind: WorkerLimitKind,
+    },
+    /// A worker ended, and its commits are on a ref of this repository.
+    WorkerEnded {
+        worker: WorkerId,
+        result: Box<JobResult>,
+    },
+    /// A worker is gone, or all of them.
+    WorkerLost {
+        worker: Option<WorkerId>,
+        reason: String,
+    },
+    /// A worker was ended on request.
+    WorkerCanceled {
+        worker: WorkerId,
+    },
+    /// A candidate was merged into the work tree, or cannot be.
+    CandidateMerged {
+        worker: WorkerId,
+        outcome: MergeOutcome,
     },
     /// A warning for the user.
     Warned {

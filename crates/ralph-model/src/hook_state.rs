@@ -210,7 +210,8 @@ pub fn name_call_mode(purpose: &Purpose, role: Role) -> &'static str {
             | Role::Implement
             | Role::Review
             | Role::Compact
-            | Role::Message,
+            | Role::Message
+            | Role::Merge,
         ) => role.name(),
     }
 }

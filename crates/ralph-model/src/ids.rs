@@ -17,6 +17,18 @@ impl fmt::Display for RunId {
     }
 }
 
+/// One job of a parallel run, such as `20261114-231500-k3f9-T1-r1`. Also the id of the
+/// worker's own run.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct WorkerId(pub String);
+
+impl fmt::Display for WorkerId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
 /// The number of an iteration within its run, from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -66,6 +78,9 @@ pub enum Role {
     Compact,
     /// Writing a commit message.
     Message,
+    /// Merging what a worker did into the branch.
+    #[cfg_attr(feature = "schema", schemars(skip))]
+    Merge,
 }
 
 impl Role {
@@ -85,6 +100,7 @@ impl Role {
             Self::Fix => "fix",
             Self::Compact => "compact",
             Self::Message => "message",
+            Self::Merge => "merge",
         }
     }
 }

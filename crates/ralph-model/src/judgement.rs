@@ -107,6 +107,8 @@ pub enum Verdict {
         /// Who, where that is known.
         by: Option<String>,
     },
+    /// The work of a worker cannot land as it is; its task starts again.
+    Requeued { reason: String },
     /// Handoffs were compacted into a memory.
     Compacted { trigger: CompactionTrigger },
 }

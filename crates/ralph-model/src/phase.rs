@@ -147,7 +147,8 @@ impl Iteration {
                 if let Some(review) = &mut checking.review {
                     review.call.reset_failures();
                 }
-                if checking.work.end.is_none() && checking.observed.is_none() {
+                let is_working = checking.work.end.is_none() && checking.merge.is_none();
+                if is_working && checking.observed.is_none() {
                     let (checkpoint, call) =
                         (checking.checkpoint.clone(), std::mem::take(&mut checking.work));
                     self.phase = Phase::Working(Box::new(Working { checkpoint, call }));
@@ -278,7 +279,8 @@ impl Iteration {
             | Role::Build
             | Role::Review
             | Role::Compact
-            | Role::Message => false,
+            | Role::Message
+            | Role::Merge => false,
         };
         let verdict = self.judgement().map(|judgement| &judgement.verdict);
         is_attempt

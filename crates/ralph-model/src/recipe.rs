@@ -5,6 +5,7 @@
 //! flags).
 
 mod ownership;
+mod parallel;
 mod prompt;
 mod scm;
 
@@ -32,6 +33,7 @@ use crate::units::Millis;
 use crate::worktree::Checkpoint;
 
 pub use ownership::{CommitOwner, HistoryOwner, Ownership};
+pub use parallel::{MOST_JOBS, OverlapPolicy, ParallelPolicy};
 pub use prompt::{
     FinishNote, IterationCount, PlanFile, PlanPart, PromptPlan, PromptSource, RunPrompt, Template,
     TemplatePlace,
@@ -122,6 +124,9 @@ pub struct Recipe {
     /// What agents and gates can access.
     #[serde(default)]
     pub sandbox: SandboxPolicy,
+    /// How it works on several tasks at once, if it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parallel: Option<ParallelPolicy>,
 }
 
 impl Recipe {
@@ -203,6 +208,7 @@ impl Recipe {
                 unchanged: None,
             },
             sandbox: SandboxPolicy::default(),
+            parallel: None,
         }
     }
 

@@ -21,11 +21,12 @@ use crate::ids::{Role, RunId};
 use crate::judgement::Feedback;
 use crate::memory::{Memory, SinceCompaction};
 use crate::outcome::Outcome;
+use crate::parallel_state::ParallelState;
 use crate::plan::PlanState;
 use crate::recipe::Recipe;
 use crate::task_state::TaskState;
 use crate::units::{Millis, Timestamp};
-use crate::worktree::{AutorunChange, Checkpoint, EndSnapshot, TreeId};
+use crate::worktree::{AutorunChange, Checkpoint, CommitId, EndSnapshot, TreeId};
 
 pub use crate::phase::Iteration;
 
@@ -103,6 +104,10 @@ pub struct RunState {
     pub end_snapshot: Option<Box<EndSnapshot>>,
     /// Fingerprints of the warnings that were given.
     pub warned: BTreeSet<Fingerprint>,
+    /// The last commit of the run, with the tree that was surveyed for it.
+    pub last_commit: Option<(CommitId, Option<TreeId>)>,
+    /// Workers and candidates, if it works on several tasks at once.
+    pub parallel: Option<Box<ParallelState>>,
 }
 
 /// How many changed files of a run are kept.
@@ -157,6 +162,12 @@ impl RunState {
         let compactions = self.since_compaction.compactions.saturating_add(u32::from(is_open));
         let free = compactions.saturating_add(self.verdict_questions);
         self.recipe.limits.iterations.saturating_add(free)
+    }
+
+    /// Returns what the run has used, with its workers.
+    pub fn total_usage(&self) -> Usage {
+        let workers = self.parallel.as_ref().map(|it| it.total_usage()).unwrap_or_default();
+        self.totals.usage.plus(workers)
     }
 
     /// Returns whether a gate failed before the first agent call.

@@ -1,12 +1,13 @@
-//! A small world behind the six ports: scripted agents and gates, a repository that is a list of
+//! A small world behind the seven ports: scripted agents and gates, a repository that is a list of
 //! trees, a journal in memory, a clock that jumps. It can die at any port call, before or after
 //! the call's effect; what was durable survives.
 
 mod repository;
 mod time;
+mod workers;
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{self, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -25,7 +26,7 @@ use ralph_model::event::{Event, Recorded};
 use ralph_model::failure::{Failure, FailureClass};
 use ralph_model::gate::{GateResult, GateStatus};
 use ralph_model::hook_state::HookState;
-use ralph_model::ids::{Role, RunId};
+use ralph_model::ids::{Role, RunId, TaskId, WorkerId};
 use ralph_model::memory::Compacted;
 use ralph_model::outcome::Outcome;
 use ralph_model::plan::{PlanCopy, PlanLoss, PlanState};
@@ -33,6 +34,9 @@ use ralph_model::recipe::Recipe;
 use ralph_model::run::IterationMark;
 use ralph_model::task::{TaskList, TasksFound};
 use ralph_model::units::{Millis, Tokens, UsdMicros};
+use ralph_model::worktree::{CommitId, TreeId};
+
+pub use workers::ScriptedWorker;
 
 /// What a scripted agent does in a call.
 #[derive(Debug, Clone)]
@@ -107,6 +111,20 @@ pub struct ScriptedWorld {
     /// What the agent does to the task file, if it owns it.
     pub list_script: Option<ListScript>,
     pub world_script: Option<WorldScript>,
+    /// The workers that were started, with their runs.
+    pub workers: BTreeMap<WorkerId, ScriptedWorker>,
+    /// How many polls the workers of tasks take; others take two.
+    pub worker_polls: BTreeMap<TaskId, u32>,
+    /// How often the workers of tasks are still killed at their end.
+    pub losses: BTreeMap<TaskId, u32>,
+    /// The commits of workers: the trees of base and commit.
+    pub candidates: BTreeMap<String, (String, String)>,
+    /// What was fetched from workers.
+    pub fetched: Vec<(WorkerId, Option<CommitId>)>,
+    /// The merged trees of workers whose tasks start again.
+    pub requeued: BTreeMap<WorkerId, TreeId>,
+    /// The trees on which a flaky gate has failed.
+    pub flaked: BTreeSet<String>,
     /// Distinguishes random worlds.
     pub seed: u64,
     script: AgentScript,
@@ -155,6 +173,13 @@ impl SharedWorld {
             calls: 0,
             list_script: None,
             world_script: None,
+            workers: BTreeMap::new(),
+            worker_polls: BTreeMap::new(),
+            losses: BTreeMap::new(),
+            candidates: BTreeMap::new(),
+            fetched: Vec::new(),
+            requeued: BTreeMap::new(),
+            flaked: BTreeSet::new(),
             seed: 0,
             script,
         })))
@@ -174,6 +199,17 @@ impl SharedWorld {
 
     /// Starts the run, or resumes it if there is a journal.
     pub fn run_once(&self, recipe: &Recipe) -> Result<Outcome, EngineError> {
+        self.run_process(recipe, None)
+    }
+
+    /// Starts the run, or resumes it with other policies.
+    fn run_process(
+        &self,
+        recipe: &Recipe,
+        changed: Option<Recipe>,
+    ) -> Result<Outcome, EngineError> {
+        self.0.borrow_mut().end_workers();
+        let mut workers = self.clone();
         let (mut agent, mut gates, mut vcs) = (self.clone(), self.clone(), self.clone());
         let (mut store, mut clock, mut ui) = (self.clone(), self.clone(), self.clone());
         let ports = Ports {
@@ -183,6 +219,7 @@ impl SharedWorld {
             store: &mut store,
             clock: &mut clock,
             ui: &mut ui,
+            workers: &mut workers,
         };
         let journal = self.0.borrow().journal.clone();
         let mut engine = if journal.is_empty() {
@@ -196,7 +233,7 @@ impl SharedWorld {
                 },
             )?
         } else {
-            Engine::resume_run(ports, fold_events(&journal)?, "0".into(), None)?
+            Engine::resume_run(ports, fold_events(&journal)?, "0".into(), changed)?
         };
         engine.run()
     }
@@ -290,18 +327,27 @@ impl Agent for SharedWorld {
 
 impl Gates for SharedWorld {
     /// A gate's command is a word that must occur in the tree. With `+` in front it is added if
-    /// it is missing, and with `*` in front each time.
+    /// it is missing, and with `*` in front each time. With `!` in front the gate fails if all of
+    /// its words occur, and with `?` in front the first time it runs on a tree.
     fn run_gate(&mut self, order: &GateOrder<'_>, tick: &mut dyn FnMut(Millis)) -> GateResult {
         self.count_call();
         tick(Millis(1_000));
         let command = order.gate.check.label().to_owned();
-        let is_green = {
+        let is_flaky = command.starts_with('?');
+        let is_green = if is_flaky {
+            let mut world = self.0.borrow_mut();
+            let tree = world.tree.clone();
+            !world.flaked.insert(tree)
+        } else {
             let tree = &mut self.0.borrow_mut().tree;
             let is_there = tree.contains(command.trim_start_matches(['+', '*']));
             if command.starts_with('*') || (command.starts_with('+') && !is_there) {
                 tree.extend([" ", &command[1..]]);
             }
-            is_there || command.starts_with(['+', '*'])
+            match command.strip_prefix('!') {
+                Some(words) => !words.split(' ').all(|word| tree.contains(word)),
+                None => is_there || command.starts_with(['+', '*']),
+            }
         };
         self.count_call();
         GateResult {

@@ -122,7 +122,18 @@ impl RunLines {
             Event::BaselineChecked { result } => {
                 task_lines::print_baseline_result(page, result, &state.recipe);
             }
-            Event::TasksWritten | Event::Observed { .. } | Event::Rechecked { .. } => {}
+            // Views of workers do not exist yet.
+            Event::TasksWritten
+            | Event::Observed { .. }
+            | Event::Rechecked { .. }
+            | Event::JobAssigned { .. }
+            | Event::WorkerStarted { .. }
+            | Event::WorkerProgressed { .. }
+            | Event::WorkerLimited { .. }
+            | Event::WorkerEnded { .. }
+            | Event::WorkerLost { .. }
+            | Event::WorkerCanceled { .. }
+            | Event::CandidateMerged { .. } => {}
             Event::PlanSeen { look } => print_plan_progress(page, look, state),
             Event::AgentListRead { diff: claim } => task_lines::print_reverted_changes(page, claim),
             Event::Refused { refusal } => print_refusal(page, refusal),
@@ -450,6 +461,9 @@ fn print_judgement<W: Write>(page: &mut LineWriter<W>, judgement: &Judgement, st
             (LineMark::Step, format!("Review: {}", result.name()))
         }
         Verdict::Skipped { .. } => (LineMark::Back, "Task skipped on request".to_owned()),
+        Verdict::Requeued { reason } => {
+            (LineMark::Back, format!("Requeued: {}", shorten_text(page, reason)))
+        }
         Verdict::Compacted { trigger } => {
             (LineMark::Pass, compaction_line::format_compaction(judgement, *trigger))
         }

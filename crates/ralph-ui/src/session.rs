@@ -258,6 +258,7 @@ impl<W: Write> SessionLog<W> {
                 LoggedStatus::Good(format!("reviewed: {}", result.name()))
             }
             Verdict::Skipped { .. } => LoggedStatus::Failed("skipped".to_owned()),
+            Verdict::Requeued { .. } => LoggedStatus::Failed("requeued".to_owned()),
             Verdict::Compacted { .. } => LoggedStatus::Good("compacted".to_owned()),
         };
     }

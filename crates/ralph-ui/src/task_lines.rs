@@ -216,8 +216,10 @@ pub(crate) fn print_task_judgement<W: Write>(
             let needs = shorten_text(page, &blocked.needs);
             (LineMark::Fail, format!("Task {task}: says it is blocked, needs {needs}"))
         }
-        // These are not about a task.
-        Verdict::Skipped { .. } | Verdict::Compacted { .. } => return false,
+        // These have a line of their own.
+        Verdict::Skipped { .. } | Verdict::Requeued { .. } | Verdict::Compacted { .. } => {
+            return false;
+        }
     };
     page.write_marked(mark, &text);
     if let Some(divergence) = &judgement.divergence {

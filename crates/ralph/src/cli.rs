@@ -316,6 +316,9 @@ pub(crate) struct BuildArgs {
     /// The task file, instead of the one that is found.
     #[arg(long, value_name = "FILE")]
     pub(crate) plan: Option<PathBuf>,
+    /// Work on up to N tasks at the same time.
+    #[arg(short, long, hide = true, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub(crate) jobs: Option<u32>,
     /// Take a task as done once its gates pass, without a review by a fresh agent.
     #[arg(long)]
     pub(crate) skip_review: bool,

@@ -10,7 +10,9 @@ use std::fs;
 use std::time::Duration;
 
 use ralph_core::answers::reply_fold::ReplyFold;
-use ralph_core::ports::{Activity, Agent, AgentRequest, GateOrder, Gates, Ports, Ui, Vcs};
+use ralph_core::ports::{
+    Activity, Agent, AgentRequest, GateOrder, Gates, NoWorkers, Ports, Ui, Vcs,
+};
 use ralph_core::run_loop::choose::build_cached_result;
 use ralph_core::run_loop::engine::Engine;
 use ralph_io::git::{GitRepository, GitVcs, NoRepository};
@@ -98,6 +100,7 @@ fn finish(
         store: &mut store,
         clock: &mut clock,
         ui: &mut remarks,
+        workers: &mut NoWorkers,
     };
     let mut engine = Engine::open_killed_run(ports, state);
     let ended = warnings.into_iter().try_for_each(|warning| engine.warn(warning));

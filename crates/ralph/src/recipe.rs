@@ -139,7 +139,7 @@ pub(crate) fn for_tasks(
         restored_onto: None,
         added: Vec::new(),
     };
-    build_recipe(
+    let recipe = build_recipe(
         loaded,
         WorkflowDefaults {
             workflow: "tasks",
@@ -153,7 +153,8 @@ pub(crate) fn for_tasks(
             strategy: list.validation_strategy,
             memory: build_memory_policy(settings),
         },
-    )
+    )?;
+    Ok(Recipe { parallel: settings.parallel.build_policy(), ..recipe })
 }
 
 /// How often an agent may try to write a valid list.
@@ -278,6 +279,7 @@ fn build_recipe(loaded: &LoadedSettings, flow: WorkflowDefaults<'_>) -> Result<R
             .clone()
             .unwrap_or_else(|| flow.completion_response.to_owned()),
         sandbox: sandbox::build_policy(&settings.sandbox, &landing.commit),
+        parallel: None,
         landing,
         retries: Retries { max: settings.retries.max, backoff: settings.retries.backoff.0 },
         rate_limit: RateLimitPolicy {
@@ -425,7 +427,7 @@ pub(crate) fn choose_agent(loaded: &LoadedSettings, role: Role) -> Result<AgentC
         }
         Role::Compact => settings.mcp.memory.as_ref(),
         // One sentence needs no servers.
-        Role::Message => None,
+        Role::Message | Role::Merge => None,
     };
     build_agent_choice(loaded, settings.choose_agent_for(role), servers)
 }

@@ -13,7 +13,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use ralph_core::ports::{Ports, Ui, Vcs};
+use ralph_core::ports::{NoWorkers, Ports, Ui, Vcs};
 use ralph_core::run_loop::engine::{Engine, EngineError, RunStart};
 use ralph_io::agent_runner::AgentRunner;
 use ralph_io::clock;
@@ -564,6 +564,7 @@ fn connect_ports(
         store: &mut store,
         clock: &mut clock,
         ui: &mut ui,
+        workers: &mut NoWorkers,
     };
     engine(ports, &subscribers).map_err(|error| to_engine_error(&error))
 }

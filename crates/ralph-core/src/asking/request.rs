@@ -208,9 +208,13 @@ fn select_role_agent(state: &RunState, role: Role) -> AgentChoice {
     let recipe = &state.recipe;
     let attempted = match role {
         Role::Implement | Role::Fix => find_current_task(state),
-        Role::Prompt | Role::Plan | Role::Build | Role::Review | Role::Compact | Role::Message => {
-            None
-        }
+        Role::Prompt
+        | Role::Plan
+        | Role::Build
+        | Role::Review
+        | Role::Compact
+        | Role::Message
+        | Role::Merge => None,
     };
     let escalation = attempted.map(|task| find_attempt_log(state, task).escalation);
     let agent = match (&recipe.escalate, escalation) {
@@ -241,7 +245,11 @@ fn select_compaction_agent(state: &RunState) -> AgentChoice {
 /// Returns the template that a call's prompt is made from, if it is one of a role.
 fn select_role_prompt(state: &RunState, purpose: &Purpose) -> Option<RolePrompt> {
     match (purpose, find_current_role(state)) {
-        (Purpose::Message, _) => None,
+        (Purpose::Message, _)
+        | (
+            Purpose::Work,
+            Some(Role::Prompt | Role::Plan | Role::Build | Role::Message | Role::Merge) | None,
+        ) => None,
         (Purpose::Gate(_), _) => Some(match find_gate(state, purpose).map(|gate| gate.kind) {
             Some(GateKind::Quality) => RolePrompt::Quality,
             Some(GateKind::Test | GateKind::Lint | GateKind::Spec | GateKind::Custom) | None => {
@@ -252,9 +260,6 @@ fn select_role_prompt(state: &RunState, purpose: &Purpose) -> Option<RolePrompt>
         (Purpose::Work, Some(Role::Compact)) => Some(RolePrompt::Compact),
         (Purpose::Work, Some(Role::Implement)) => Some(RolePrompt::Implement),
         (Purpose::Work, Some(Role::Fix)) => Some(RolePrompt::Fix),
-        (Purpose::Work, Some(Role::Prompt | Role::Plan | Role::Build | Role::Message) | None) => {
-            None
-        }
     }
 }
 

@@ -41,7 +41,7 @@ fn list_rules<S>(active: &HookState<S>) -> Vec<String> {
         }
         Role::Fix => "Address every point of the review's feedback, and nothing else.".into(),
         Role::Implement => "Work on this one task only; never weaken a test or a gate.".into(),
-        Role::Prompt | Role::Plan | Role::Build | Role::Compact | Role::Message => {
+        Role::Prompt | Role::Plan | Role::Build | Role::Compact | Role::Message | Role::Merge => {
             "Never weaken a test or a gate to make it pass.".into()
         }
     });
@@ -84,9 +84,10 @@ fn choose_list_rule(role: Role, review: ReviewPolicy) -> &'static str {
              leave all review fields alone."
         }
         (Role::Review, ReviewPolicy::Skip)
-        | (Role::Prompt | Role::Plan | Role::Build | Role::Compact | Role::Message, _) => {
-            "Leave the task file alone."
-        }
+        | (
+            Role::Prompt | Role::Plan | Role::Build | Role::Compact | Role::Message | Role::Merge,
+            _,
+        ) => "Leave the task file alone.",
     }
 }
 

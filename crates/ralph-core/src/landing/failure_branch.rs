@@ -47,7 +47,7 @@ pub fn flatten_branch_name(branch: &str) -> String {
 
 /// Converts an id to a part of a ref name: what git forbids, and what no shell or person
 /// can read, becomes a dash.
-fn to_ref_part(id: &str) -> String {
+pub(crate) fn to_ref_part(id: &str) -> String {
     let mut name = String::new();
     for character in id.chars() {
         let fits = if character.is_ascii() {

@@ -111,7 +111,7 @@ pub(crate) struct MessageParts<'a> {
 /// Returns the type in conventional commits for the work of a role.
 pub(crate) fn choose_commit_type(role: Role) -> &'static str {
     match role {
-        Role::Prompt | Role::Build | Role::Implement => "feat",
+        Role::Prompt | Role::Build | Role::Implement | Role::Merge => "feat",
         Role::Fix => "fix",
         Role::Plan => "docs",
         Role::Review | Role::Compact | Role::Message => "chore",

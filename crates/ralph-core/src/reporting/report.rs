@@ -262,6 +262,14 @@ impl Report {
             | Event::Checkpointed { .. }
             | Event::Rechecked { .. }
             | Event::Paused
+            | Event::JobAssigned { .. }
+            | Event::WorkerStarted { .. }
+            | Event::WorkerProgressed { .. }
+            | Event::WorkerLimited { .. }
+            | Event::WorkerEnded { .. }
+            | Event::WorkerLost { .. }
+            | Event::WorkerCanceled { .. }
+            | Event::CandidateMerged { .. }
             | Event::RunEnded { .. } => {}
         }
     }

@@ -178,6 +178,14 @@ impl StatsFold {
             | Event::ControlRequested { .. }
             | Event::Paused
             | Event::TaskSkipped { .. }
+            | Event::JobAssigned { .. }
+            | Event::WorkerStarted { .. }
+            | Event::WorkerProgressed { .. }
+            | Event::WorkerLimited { .. }
+            | Event::WorkerEnded { .. }
+            | Event::WorkerLost { .. }
+            | Event::WorkerCanceled { .. }
+            | Event::CandidateMerged { .. }
             | Event::Warned { .. }
             | Event::RunEnded { .. } => {}
         }

@@ -202,6 +202,14 @@ impl Telemetry {
             | Event::Rechecked { .. }
             | Event::ControlRequested { .. }
             | Event::TaskSkipped { .. }
+            | Event::JobAssigned { .. }
+            | Event::WorkerStarted { .. }
+            | Event::WorkerProgressed { .. }
+            | Event::WorkerLimited { .. }
+            | Event::WorkerEnded { .. }
+            | Event::WorkerLost { .. }
+            | Event::WorkerCanceled { .. }
+            | Event::CandidateMerged { .. }
             | Event::Warned { .. } => {}
         }
         self.last = recorded.at;

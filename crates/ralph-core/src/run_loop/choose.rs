@@ -2,18 +2,20 @@
 //!
 //! Every step records events, and only those decide the step after it. So a run that died
 //! anywhere continues where its journal ends: there is no other record of its position.
-//! `gates` chooses the gates, `landing` the steps of a landing. Not here: executing the
-//! step.
+//! `gates` chooses the gates, `landing` the steps of a landing, `parallel` jobs and merges of
+//! a run with workers. Not here: executing the step.
 
 mod gates;
 mod landing;
+mod merging;
+mod parallel;
 
 use ralph_model::agent_call_state::{AgentCallState, PromptSize};
 use ralph_model::control::{Pause, SkipRequest};
 use ralph_model::event::{Purpose, WaitReason};
 use ralph_model::failure::{Failure, FailureClass, RateLimitAction};
 use ralph_model::gate::{GateStatus, Severity};
-use ralph_model::ids::{AskNumber, IterationNumber, Role, TaskId};
+use ralph_model::ids::{AskNumber, IterationNumber, Role, TaskId, WorkerId};
 use ralph_model::outcome::{Outcome, SandboxBlockedGate, TaskWait};
 use ralph_model::phase::{Iteration, Phase};
 use ralph_model::recipe::{BaselinePolicy, OnFailure, Recipe, TaskWork, Work};
@@ -22,6 +24,7 @@ use ralph_model::run::{Completeness, RunState};
 use ralph_model::task::{Task, TaskStatus};
 use ralph_model::task_state::{FileState, TaskState};
 use ralph_model::units::Timestamp;
+use ralph_model::worker::JobAssignment;
 use ralph_model::worktree::Checkpoint;
 
 use crate::ports::{CheckpointDepth, Moment, StopRequest};
@@ -121,6 +124,18 @@ pub enum Step {
         /// Whether attempts at it left something in the work tree.
         left: Leftover,
     },
+    /// Start a job, or start it again.
+    StartJob(Box<JobAssignment>),
+    /// Wait for what workers report.
+    PollWorkers {
+        until: Timestamp,
+    },
+    /// End the worker of a task that the user skips.
+    CancelWorker {
+        worker: WorkerId,
+    },
+    /// Merge the candidate of the iteration's task.
+    MergeCandidate,
     /// Wait until the user resumes or stops the run.
     WaitWhilePaused,
     EndIteration(IterationNumber),
@@ -145,6 +160,9 @@ pub fn choose_next_step(state: &RunState, moment: Moment) -> Step {
     let has_landed = matches!(step, Step::EndIteration(_));
     if is_open && !has_landed && (moment.stop == StopRequest::Stop || state.control.stop.is_some())
     {
+        if let Some(step) = parallel::choose_while_live(state, &step, moment) {
+            return step;
+        }
         // The process before this one may have made the commit.
         let is_committing = matches!(step, Step::Commit { .. });
         let finish = Step::Finish(Outcome::Interrupted);
@@ -152,7 +170,7 @@ pub fn choose_next_step(state: &RunState, moment: Moment) -> Step {
     }
     match state.control.pause {
         Pause::Asked { .. } | Pause::Since { .. } if can_pause_before(state, &step) => {
-            Step::WaitWhilePaused
+            parallel::choose_while_live(state, &step, moment).unwrap_or(Step::WaitWhilePaused)
         }
         Pause::No | Pause::Asked { .. } | Pause::Since { .. } => step,
     }
@@ -165,7 +183,12 @@ fn can_pause_before(state: &RunState, step: &Step) -> bool {
     match &state.current {
         None => matches!(
             step,
-            Step::BeginBaseline | Step::Baseline { .. } | Step::Begin { .. } | Step::Wait { .. }
+            Step::BeginBaseline
+                | Step::Baseline { .. }
+                | Step::Begin { .. }
+                | Step::StartJob(_)
+                | Step::PollWorkers { .. }
+                | Step::Wait { .. }
         ),
         Some(current) => match current.phase {
             Phase::Started | Phase::Working(_) => {
@@ -185,6 +208,9 @@ fn choose_between_iterations(state: &RunState, moment: Moment) -> Step {
     }
     if let (Work::Tasks(_), None) = (&state.recipe.work, &state.tasks) {
         return Step::ReadTasks;
+    }
+    if let (Some(parallel), Some(policy)) = (&state.parallel, &state.recipe.parallel) {
+        return parallel::choose_parallel_step(state, parallel, policy, moment);
     }
     if let (Some(skip), Some(tasks)) = (state.control.skips.first(), &state.tasks) {
         return Step::Skip { skip: skip.clone(), left: find_leftover(state, tasks, &skip.task) };
@@ -336,6 +362,7 @@ fn choose_within_iteration(state: &RunState, current: &Iteration, moment: Moment
             // A review changes nothing that would have to be saved.
             if is_observed || current.role == Role::Review { Step::Judge } else { Step::Observe }
         }
+        Phase::Working(_) if current.role == Role::Merge => Step::MergeCandidate,
         Phase::Working(_) => choose_call_step(state, current, Purpose::Work, moment),
         Phase::Checking(checking) => gates::choose_check_step(state, current, checking, moment),
     }

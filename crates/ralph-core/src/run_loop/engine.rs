@@ -1,6 +1,6 @@
 //! The loop.
 //!
-//! One short function over six ports: read the clock, choose the next step, do it, and
+//! One short function over seven ports: read the clock, choose the next step, do it, and
 //! record the result. All decisions are pure functions elsewhere in this crate; all side
 //! effects are behind a port. Longer steps live in the submodules: agent calls, gate
 //! checks, the task file, control requests, the progress log, the plan file, and
@@ -10,7 +10,9 @@ mod agent_calls;
 mod checking;
 mod control_requests;
 mod judging;
+mod merging;
 mod observing;
+mod parallel;
 mod plan_file;
 mod progress_log;
 mod recheck;
@@ -20,7 +22,7 @@ mod task_file;
 
 use std::path::PathBuf;
 
-use ralph_model::event::{Event, JOURNAL_VERSION, Recorded, WaitReason};
+use ralph_model::event::{Event, Recorded, WaitReason, choose_journal_version};
 use ralph_model::ids::{IterationNumber, RunId};
 use ralph_model::outcome::Outcome;
 use ralph_model::phase::Iteration;
@@ -142,7 +144,7 @@ impl<'a> Engine<'a> {
             at: moment.now,
             ran: moment.ran,
             event: Event::RunStarted {
-                journal: JOURNAL_VERSION,
+                journal: choose_journal_version(&start.recipe),
                 version: start.version,
                 run: start.run,
                 project: start.project,
@@ -323,7 +325,12 @@ impl<'a> Engine<'a> {
             Step::SaveToFailureBranch => self.save_failed_work(moment)?,
             Step::Skip { skip, left } => self.skip_task(skip, left)?,
             Step::WaitWhilePaused => self.wait_while_paused()?,
+            Step::StartJob(job) => self.start_job(*job)?,
+            Step::PollWorkers { until } => self.poll_workers(until, moment)?,
+            Step::CancelWorker { worker } => self.cancel_worker(worker)?,
+            Step::MergeCandidate => self.merge_candidate()?,
             Step::EndIteration(iteration) => {
+                self.keep_requeued_tree()?;
                 self.publish_memory(iteration)?;
                 let has_handoff = self.map_current(|current| {
                     current.judgement().is_some_and(|it| it.handoff.is_some())

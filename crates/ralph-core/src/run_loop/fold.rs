@@ -7,6 +7,8 @@ mod answer_check;
 mod control_events;
 mod in_iteration;
 mod iteration_end;
+mod merging;
+mod parallel;
 mod resume;
 mod task_results;
 
@@ -19,6 +21,7 @@ use ralph_model::fingerprint::Fingerprint;
 use ralph_model::gate::{GateResult, GateStatus, TestNumbers};
 use ralph_model::ids::Role;
 use ralph_model::memory::SinceCompaction;
+use ralph_model::parallel_state::ParallelState;
 use ralph_model::phase::Iteration;
 use ralph_model::run::{Baseline, Completeness, RunState, Totals};
 use ralph_model::task_state::TaskState;
@@ -83,6 +86,8 @@ pub fn start_state(first: &Recorded) -> Result<RunState, FoldError> {
         outcome: None,
         end_snapshot: None,
         warned: BTreeSet::new(),
+        last_commit: None,
+        parallel: recipe.parallel.as_ref().map(|policy| Box::new(ParallelState::new(policy))),
     })
 }
 
@@ -160,7 +165,15 @@ pub fn apply_event(state: &mut RunState, recorded: &Recorded) -> Result<(), Fold
         Event::RunEnded { outcome, left } => {
             (state.outcome, state.end_snapshot) = (Some(outcome.clone()), left.clone());
         }
+        Event::JobAssigned { .. }
+        | Event::WorkerStarted { .. }
+        | Event::WorkerProgressed { .. }
+        | Event::WorkerLimited { .. }
+        | Event::WorkerEnded { .. }
+        | Event::WorkerLost { .. }
+        | Event::WorkerCanceled { .. } => parallel::apply_worker_event(state, recorded),
         Event::Checkpointed { .. }
+        | Event::CandidateMerged { .. }
         | Event::Asked { .. }
         | Event::Replied { .. }
         | Event::PlanSeen { .. }

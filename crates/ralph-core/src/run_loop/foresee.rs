@@ -141,6 +141,10 @@ fn foresee_event(state: &RunState, step: &Step) -> Result<Event, ForeseenAct> {
         | Step::Reuse { .. }
         | Step::Refuse { .. }
         | Step::FindCommit
+        | Step::StartJob(_)
+        | Step::PollWorkers { .. }
+        | Step::CancelWorker { .. }
+        | Step::MergeCandidate
         | Step::WaitWhilePaused => return Err(open()),
     })
 }

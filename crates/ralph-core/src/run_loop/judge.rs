@@ -1,12 +1,13 @@
 //! The judgement: what follows from an iteration once all gates have results.
 //!
 //! Pure, and recorded before the tree is changed. Iterations on a prompt are judged in
-//! `prompt`, on a task in `task`, reviews in `review`, compactions in `compact`;
+//! `prompt`, on a task in `task`, reviews in `review`, merges in `merge`, compactions in `compact`;
 //! `hand_in` checks that work on a task was handed in correctly. Not here: doing what
 //! follows.
 
 mod compact;
 mod hand_in;
+mod merge;
 mod prompt;
 mod review;
 mod task;
@@ -43,6 +44,9 @@ fn judge_role(state: &RunState, current: &Iteration) -> Option<Judgement> {
     if let Some(skip) = current.task.as_ref().and_then(|task| state.control.find_skip(task)) {
         return Some(judge_skipped(state, current, skip));
     }
+    if current.role == Role::Merge {
+        return merge::judge_merge(state, current);
+    }
     let end = current.work_end()?;
     if current.role == Role::Compact {
         return Some(compact::judge_compaction(state, end));
@@ -56,7 +60,8 @@ fn judge_role(state: &RunState, current: &Iteration) -> Option<Judgement> {
             | Role::Implement
             | Role::Fix
             | Role::Compact
-            | Role::Message => task::judge_attempt(state, tasks, work, task, current, end),
+            | Role::Message
+            | Role::Merge => task::judge_attempt(state, tasks, work, task, current, end),
         },
         _ => match end {
             AgentCallEnd::FailedAttempt(failure) | AgentCallEnd::Hopeless(failure) => {

@@ -49,7 +49,13 @@ pub(crate) fn plan_after_refusal(state: &RunState, current: &Iteration) -> Vec<L
     let gives_up = settle_iteration(state, current)
         .and_then(|settled| settled.attempt)
         .is_some_and(|attempt| attempt.gives_up.is_some());
-    let save = gives_up.then_some(LandingStep::SaveToFailureBranch);
+    // Merged work leaves the work tree; an agent's own stays for the next attempt.
+    let is_removed = current.role == Role::Merge;
+    let save = match (gives_up, is_removed) {
+        (true, _) => Some(LandingStep::SaveToFailureBranch),
+        (false, true) => Some(LandingStep::Rollback),
+        (false, false) => None,
+    };
     let write = current.task.as_ref().map(|_| LandingStep::WriteList);
     let push = if gives_up { plan_branch_push(&state.recipe) } else { None };
     save.into_iter().chain(write).chain(push).collect()

@@ -6,7 +6,7 @@
 
 use ralph_model::attempt::{Attempt, FailedAttempt, FailedOutput, GiveUpReason};
 use ralph_model::handoff::WorkOutcome;
-use ralph_model::ids::TaskId;
+use ralph_model::ids::{Role, TaskId};
 use ralph_model::judgement::Verdict;
 use ralph_model::recipe::Recipe;
 use ralph_model::refusal::RefusalKind;
@@ -70,11 +70,13 @@ pub fn settle_iteration(recipe: &Recipe, tasks: &TaskState, current: &Iteration)
         return Settled { changes, attempt: None };
     }
     let refusal = current.commit_refusal();
+    let (failed_before, limit) = match find_merge_round(recipe, current) {
+        Some((round, limit)) => (round.saturating_sub(1), limit),
+        None => (log_failed, work.attempt_limit(list, task)),
+    };
     let attempt = match (&judgement.failed, refusal) {
         (Some(failed), _) => Some(failed.clone()),
-        (None, Some(output)) => {
-            Some(build_refused_attempt(current, output, log_failed, work.attempt_limit(list, task)))
-        }
+        (None, Some(output)) => Some(build_refused_attempt(current, output, failed_before, limit)),
         (None, None) => None,
     };
     // Failures before a review are no longer in the log; the list still counts them.
@@ -85,6 +87,8 @@ pub fn settle_iteration(recipe: &Recipe, tasks: &TaskState, current: &Iteration)
             .find_task(task)
             .map(|task| build_give_up_changes(current, task, why, attempts))
             .unwrap_or_default(),
+        // A merge that is refused is no attempt of an agent.
+        Some(FailedAttempt { gives_up: None, .. }) if current.role == Role::Merge => Vec::new(),
         // A refused commit drops all changes of the list but the number of attempts.
         Some(FailedAttempt { gives_up: None, .. }) if refusal.is_some() => {
             build_attempt_change(recipe, tasks, task).into_iter().collect()
@@ -92,6 +96,12 @@ pub fn settle_iteration(recipe: &Recipe, tasks: &TaskState, current: &Iteration)
         None | Some(FailedAttempt { gives_up: None, .. }) => judgement.changes.clone(),
     };
     Settled { changes, attempt }
+}
+
+/// Returns the round of a merge, and how many its task gets.
+fn find_merge_round(recipe: &Recipe, current: &Iteration) -> Option<(u32, u32)> {
+    let merged = current.checking()?.merge.as_deref()?;
+    Some((merged.round, recipe.parallel.as_ref()?.merge_attempts))
 }
 
 /// Returns the change that counts one more failed attempt in the list. Where agents commit,

@@ -165,13 +165,40 @@ pub fn choose_next_work(
     review: ReviewPolicy,
     retrying: RetryPolicy,
 ) -> NextWork<'_> {
+    match find_most_urgent(list, review, retrying, |_| Some(())) {
+        Some((NextWorkKind::Fix, task)) => NextWork::Fix(task),
+        Some((NextWorkKind::Review, task)) => NextWork::Review(task),
+        Some((NextWorkKind::Implement, task)) => NextWork::Implement(task),
+        None if list.tasks.iter().all(|task| is_over(task.status)) => NextWork::AllDone,
+        None => NextWork::Nothing { blocked: find_blockages(list) },
+    }
+}
+
+/// Returns the first task that can be worked on, in the order of [`choose_next_work`] within
+/// each rank. A task without a rank is left out.
+pub(crate) fn find_first_ready<R: Ord + Copy>(
+    list: &TaskList,
+    review: ReviewPolicy,
+    rank: impl Fn(&Task) -> Option<R>,
+) -> Option<&Task> {
+    find_most_urgent(list, review, RetryPolicy::Never, rank).map(|(_, task)| task)
+}
+
+/// Returns the most urgent task that can be worked on, the lowest rank first.
+fn find_most_urgent<R: Ord + Copy>(
+    list: &TaskList,
+    review: ReviewPolicy,
+    retrying: RetryPolicy,
+    rank: impl Fn(&Task) -> Option<R>,
+) -> Option<(NextWorkKind, &Task)> {
     let mut finder = TaskFinder { list, searches: 0, places: None };
     let mut best = None;
     for (at, task) in list.tasks.iter().enumerate() {
         let Some(role) = find_next_work(task, review, retrying) else { continue };
+        let Some(rank) = rank(task) else { continue };
         let has_begun = task.status == TaskStatus::InProgress;
         let order = (task.order.is_none(), task.order);
-        let key = (role, Reverse(has_begun), order, at);
+        let key = (rank, role, Reverse(has_begun), order, at);
         if best.is_some_and(|best| best <= key) {
             continue;
         }
@@ -180,13 +207,7 @@ pub fn choose_next_work(
         }
         best = Some(key);
     }
-    match best {
-        Some((NextWorkKind::Fix, .., at)) => NextWork::Fix(&list.tasks[at]),
-        Some((NextWorkKind::Review, .., at)) => NextWork::Review(&list.tasks[at]),
-        Some((NextWorkKind::Implement, .., at)) => NextWork::Implement(&list.tasks[at]),
-        None if list.tasks.iter().all(|task| is_over(task.status)) => NextWork::AllDone,
-        None => NextWork::Nothing { blocked: find_blockages(list) },
-    }
+    best.map(|(_, role, _, _, at)| (role, &list.tasks[at]))
 }
 
 /// Returns every failed task, and every skipped one that others wait for, in the order of the
@@ -284,7 +305,13 @@ pub fn next_coding_task(state: &RunState) -> Option<&Task> {
     match next.role_and_task()? {
         (Role::Implement | Role::Fix, task) => Some(task),
         (
-            Role::Prompt | Role::Plan | Role::Build | Role::Review | Role::Compact | Role::Message,
+            Role::Prompt
+            | Role::Plan
+            | Role::Build
+            | Role::Review
+            | Role::Compact
+            | Role::Message
+            | Role::Merge,
             _,
         ) => None,
     }

@@ -26,6 +26,7 @@ mod kept_objects;
 mod kept_refs;
 mod last_commits;
 mod locks;
+mod merge;
 mod none;
 mod object_store;
 mod observe;

@@ -33,7 +33,7 @@ pub struct GitRepository {
     pub(super) top: PathBuf,
     pub(super) git_dir: PathBuf,
     /// The file that ralph maintains in the work tree, relative to the top.
-    own: Option<Vec<u8>>,
+    pub(super) own: Option<Vec<u8>>,
     /// Files and directories with the documents of the run, relative to the top.
     pub(super) documents: Vec<Vec<u8>>,
     pub(super) config: GitConfig,

@@ -15,7 +15,7 @@ const RUNS: &str = "refs/ralph/";
 pub enum RunRefKind {
     /// The start of an iteration, needed as long as the run can be resumed.
     Checkpoint,
-    /// Work that ralph removed from the work tree or the history.
+    /// Work that ralph removed from the work tree or the history, and work of workers.
     Kept,
     /// The user's changes that are restored when the run ends.
     SetAside,
@@ -53,7 +53,7 @@ fn parse_run_ref(name: &str) -> Option<RunRef> {
     let (kind, rest) = name.strip_prefix(RUNS)?.split_once('/')?;
     let kind = match kind {
         "checkpoints" | "asked" => RunRefKind::Checkpoint,
-        "kept" => RunRefKind::Kept,
+        "kept" | "candidates" | "requeued" => RunRefKind::Kept,
         "set-aside" => RunRefKind::SetAside,
         _ => return None,
     };

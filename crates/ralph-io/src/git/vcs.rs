@@ -5,13 +5,17 @@
 use std::path::PathBuf;
 
 use ralph_core::ports::{
-    CheckpointDepth, CommitOrder, CommitResult, FailureBranchOrder, HookResult, HookTrial,
-    Observation, SavedBranch, ScmResult, Survey, Vcs, VcsError,
+    CheckpointDepth, CommitOrder, CommitResult, FailureBranchOrder, FetchOutcome, HookResult,
+    HookTrial, Observation, SavedBranch, ScmResult, Survey, Vcs, VcsError,
 };
 use ralph_model::glob::Pattern;
-use ralph_model::ids::{IterationNumber, RunId, TaskId};
+use ralph_model::ids::{IterationNumber, RunId, TaskId, WorkerId};
+use ralph_model::parallel_state::{Candidate, MergeOutcome};
 use ralph_model::run::IterationMark;
-use ralph_model::worktree::{Checkpoint, CommitId, MAX_AUTORUN_CHANGES, TreeDiff, TreeId};
+use ralph_model::worker::JobResult;
+use ralph_model::worktree::{
+    CheckedOut, Checkpoint, CommitId, MAX_AUTORUN_CHANGES, TreeDiff, TreeId,
+};
 
 use super::command::{GitCommand, GitCommands};
 use super::git_dir_guard::GuardedFiles;
@@ -465,6 +469,37 @@ impl Vcs for GitVcs {
         };
         self.subjects = head.map(|head| (head, subjects.clone()));
         subjects.into_iter().take(count).collect()
+    }
+
+    fn read_head(&mut self) -> Result<CheckedOut, VcsError> {
+        self.repository.checked_out()
+    }
+
+    fn fetch_result(
+        &mut self,
+        run: &RunId,
+        worker: &WorkerId,
+        result: &JobResult,
+    ) -> Result<FetchOutcome, VcsError> {
+        self.fetch_candidate(run, worker, result)
+    }
+
+    fn merge_candidate(
+        &mut self,
+        mark: &IterationMark,
+        onto: &Checkpoint,
+        candidate: &Candidate,
+    ) -> Result<MergeOutcome, VcsError> {
+        self.merge_into_tree(mark, onto, candidate)
+    }
+
+    fn keep_requeued_tree(
+        &mut self,
+        run: &RunId,
+        worker: &WorkerId,
+        tree: &TreeId,
+    ) -> Result<(), VcsError> {
+        self.repository.set_ref(&format!("refs/ralph/requeued/{run}/{worker}"), &tree.0)
     }
 
     fn run_scm(&mut self, command: &str, args: &[String]) -> Result<ScmResult, VcsError> {

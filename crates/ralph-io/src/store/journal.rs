@@ -136,6 +136,8 @@ const fn must_be_synced(event: &Event) -> bool {
             | Event::GateChecked { .. }
             | Event::Rechecked { .. }
             | Event::IterationEnded { .. }
+            | Event::WorkerStarted { .. }
+            | Event::WorkerProgressed { .. }
     )
 }
 

@@ -119,7 +119,7 @@ impl Control {
 pub fn takes_notes(role: Role) -> bool {
     match role {
         Role::Prompt | Role::Plan | Role::Build | Role::Implement | Role::Fix => true,
-        Role::Review | Role::Compact | Role::Message => false,
+        Role::Review | Role::Compact | Role::Message | Role::Merge => false,
     }
 }
 

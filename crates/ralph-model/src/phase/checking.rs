@@ -1,8 +1,11 @@
 //! What is known of the agent's work while it is checked.
 
+use std::collections::BTreeMap;
+
 use crate::agent_call_state::AgentCallState;
 use crate::agent_list_diff::{AgentListDiff, AgentListFile};
 use crate::gate::{Gate, GateResult};
+use crate::parallel_state::MergedCandidate;
 use crate::plan::PlanState;
 use crate::recipe::Ownership;
 use crate::refusal::{Refusal, RefusalKind};
@@ -15,6 +18,8 @@ pub struct Checking {
     pub checkpoint: Checkpoint,
     /// The agent call that did the work. It has ended, unless the user skips the task.
     pub work: AgentCallState,
+    /// The candidate that was merged in place of an answer; only in role `merge`.
+    pub merge: Option<Box<MergedCandidate>>,
     /// The agent's edits of the task list, once read; only where it owns the list.
     pub list_diff: Option<AgentListDiff>,
     /// The state of the plan after the agent, once read; only where there is a plan.
@@ -25,6 +30,8 @@ pub struct Checking {
     pub refusals: Vec<Refusal>,
     /// Gate results so far.
     pub gates: Vec<GateResult>,
+    /// How often gates were repeated that failed after a merge, by gate.
+    pub repeats: BTreeMap<String, u32>,
     /// The review gate that is asking an agent.
     pub review: Option<GateReview>,
     /// How often all gates started over because files changed while they ran.
@@ -66,11 +73,13 @@ impl Checking {
         Self {
             checkpoint,
             work,
+            merge: None,
             list_diff: None,
             plan: None,
             observed: None,
             refusals: Vec::new(),
             gates: Vec::new(),
+            repeats: BTreeMap::new(),
             review: None,
             rounds: 0,
             survey: None,

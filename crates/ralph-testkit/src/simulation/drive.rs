@@ -6,7 +6,7 @@ use std::panic::{self, AssertUnwindSafe};
 use std::path::PathBuf;
 use std::rc::Rc;
 
-use ralph_core::ports::Ports;
+use ralph_core::ports::{NoWorkers, Ports};
 use ralph_core::run_loop::engine::{Engine, EngineError, RunStart};
 use ralph_core::run_loop::fold::fold_events;
 use ralph_model::event::{Event, Recorded};
@@ -118,7 +118,8 @@ fn end_killed_run(port: &Port, deaths: &mut impl Iterator<Item = u64>) -> Option
     let ended = run_process(port, || {
         let mut handles: [Port; 6] = std::array::from_fn(|_| port.clone());
         let [agent, gates, vcs, store, clock, ui] = &mut handles;
-        let ports = Ports { agent, gates, vcs, store, clock, ui };
+        let workers = &mut NoWorkers;
+        let ports = Ports { agent, gates, vcs, store, clock, ui, workers };
         let state = fold_events(&port.world.borrow().journal)?;
         Engine::open_killed_run(ports, state).run()
     });
@@ -174,7 +175,8 @@ fn run_process(port: &Port, engine: impl FnOnce() -> Result<Outcome, EngineError
 fn run_engine(port: &Port, plan: &SimulationPlan) -> Result<Outcome, EngineError> {
     let mut handles: [Port; 6] = std::array::from_fn(|_| port.clone());
     let [agent, gates, vcs, store, clock, ui] = &mut handles;
-    let ports = Ports { agent, gates, vcs, store, clock, ui };
+    let workers = &mut NoWorkers;
+    let ports = Ports { agent, gates, vcs, store, clock, ui, workers };
     let state = match port.world.borrow().journal.as_slice() {
         [] => None,
         journal => Some(fold_events(journal)?),

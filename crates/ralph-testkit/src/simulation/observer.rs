@@ -288,6 +288,14 @@ impl Observer {
             | Event::ControlRequested { .. }
             | Event::Paused
             | Event::TaskSkipped { .. }
+            | Event::JobAssigned { .. }
+            | Event::WorkerStarted { .. }
+            | Event::WorkerProgressed { .. }
+            | Event::WorkerLimited { .. }
+            | Event::WorkerEnded { .. }
+            | Event::WorkerLost { .. }
+            | Event::WorkerCanceled { .. }
+            | Event::CandidateMerged { .. }
             | Event::Warned { .. }
             | Event::RunEnded { .. } => {}
         }
@@ -410,6 +418,14 @@ fn count_event(recorded: &Recorded, world: &mut SimulatedWorld) {
         | Event::Rechecked { .. }
         | Event::Judged { .. }
         | Event::IterationEnded { .. }
+        | Event::JobAssigned { .. }
+        | Event::WorkerStarted { .. }
+        | Event::WorkerProgressed { .. }
+        | Event::WorkerLimited { .. }
+        | Event::WorkerEnded { .. }
+        | Event::WorkerLost { .. }
+        | Event::WorkerCanceled { .. }
+        | Event::CandidateMerged { .. }
         | Event::Warned { .. }
         | Event::RunEnded { .. } => return,
     };

@@ -1,4 +1,4 @@
-//! The six ports over a simulated world. The process may die before and after every effect.
+//! The ports over a simulated world. The process may die before and after every effect.
 //!
 //! The repository is in `ports::vcs`, files and journal are in `ports::store`. Not here: what the
 //! world is like, and what must hold in it.

@@ -3,18 +3,21 @@
 use std::path::PathBuf;
 
 use ralph_core::ports::{
-    CheckpointDepth, CommitOrder, CommitResult, FailureBranchOrder, Observation, SavedBranch,
-    ScmResult, Survey, Vcs, VcsError,
+    CheckpointDepth, CommitOrder, CommitResult, FailureBranchOrder, FetchOutcome, Observation,
+    SavedBranch, ScmResult, Survey, Vcs, VcsError,
 };
 use ralph_model::glob::Pattern;
 use ralph_model::handoff::{FileAction, FileTouched};
+use ralph_model::ids::{RunId, WorkerId};
+use ralph_model::parallel_state::{Candidate, MergeOutcome};
 use ralph_model::run::IterationMark;
+use ralph_model::worker::JobResult;
 use ralph_model::worktree::{CheckedOut, Checkpoint, CommitId, History, TreeDiff, TreeId};
 
 use super::{ScriptedWorld, SharedWorld};
 
 /// The branch that is checked out.
-const MAIN: &str = "refs/heads/main";
+pub(super) const MAIN: &str = "refs/heads/main";
 
 /// Returns how many commits of the agent's own a head contains.
 fn count_foreign_commits(head: Option<&CommitId>) -> u32 {
@@ -240,6 +243,57 @@ impl Vcs for SharedWorld {
         self.count_call();
         let patch = if from == to { String::new() } else { format!("-{}\n+{}\n", from.0, to.0) };
         Ok(patch.chars().take(chars).collect())
+    }
+
+    fn read_head(&mut self) -> Result<CheckedOut, VcsError> {
+        self.count_call();
+        Ok(self.0.borrow().checked_out())
+    }
+
+    fn fetch_result(
+        &mut self,
+        _run: &RunId,
+        worker: &WorkerId,
+        result: &JobResult,
+    ) -> Result<FetchOutcome, VcsError> {
+        self.count_call();
+        self.0.borrow_mut().fetched.push((worker.clone(), result.commit.clone()));
+        self.count_call();
+        Ok(FetchOutcome::Fetched)
+    }
+
+    fn merge_candidate(
+        &mut self,
+        _mark: &IterationMark,
+        onto: &Checkpoint,
+        candidate: &Candidate,
+    ) -> Result<MergeOutcome, VcsError> {
+        self.count_call();
+        let missing = || MergeOutcome::Missing { reason: "no such commit".to_owned() };
+        let merged = {
+            let mut world = self.0.borrow_mut();
+            let known = world.candidates.get(&candidate.commit.0).cloned();
+            match (onto, known) {
+                (Checkpoint::Git { tree: Some(TreeId(ours)), .. }, Some((base, theirs))) => {
+                    world.merge_words(ours, &base, &theirs)
+                }
+                (Checkpoint::Git { .. } | Checkpoint::None, _) => missing(),
+            }
+        };
+        self.count_call();
+        Ok(merged)
+    }
+
+    fn keep_requeued_tree(
+        &mut self,
+        _run: &RunId,
+        worker: &WorkerId,
+        tree: &TreeId,
+    ) -> Result<(), VcsError> {
+        self.count_call();
+        self.0.borrow_mut().requeued.insert(worker.clone(), tree.clone());
+        self.count_call();
+        Ok(())
     }
 
     fn run_scm(&mut self, command: &str, args: &[String]) -> Result<ScmResult, VcsError> {

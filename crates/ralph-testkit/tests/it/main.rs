@@ -14,6 +14,7 @@ mod fuzzing;
 mod keeper;
 mod memory;
 mod old_journals;
+mod parallel;
 mod planned;
 mod process;
 mod prompts;

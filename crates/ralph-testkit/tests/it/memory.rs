@@ -39,7 +39,8 @@ fn finder(request: &AgentRequest, tree: &str) -> ScriptedAction {
         | Role::Implement
         | Role::Review
         | Role::Fix
-        | Role::Message => honest(request, tree),
+        | Role::Message
+        | Role::Merge => honest(request, tree),
     }
 }
 

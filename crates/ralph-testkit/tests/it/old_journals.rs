@@ -76,6 +76,12 @@ fn can_record(step: &Step, event: &Event) -> bool {
         Step::SaveToFailureBranch => matches!(landed, Some(Landed::SavedToFailureBranch { .. })),
         Step::Skip { .. } => matches!(event, Event::TaskSkipped { .. }),
         Step::WaitWhilePaused => matches!(event, Event::Paused),
+        Step::StartJob(_) => matches!(event, Event::JobAssigned { .. }),
+        Step::PollWorkers { .. } => {
+            matches!(event, Event::WorkerEnded { .. } | Event::WorkerLost { .. })
+        }
+        Step::CancelWorker { .. } => matches!(event, Event::WorkerCanceled { .. }),
+        Step::MergeCandidate => matches!(event, Event::CandidateMerged { .. }),
         Step::EndIteration(ours) => {
             matches!(event, Event::IterationEnded { iteration } if iteration == ours)
         }

@@ -96,7 +96,8 @@ pub(crate) fn honest(request: &AgentRequest, tree: &str) -> ScriptedAction {
         | Role::Implement
         | Role::Fix
         | Role::Compact
-        | Role::Message => ScriptedAction {
+        | Role::Message
+        | Role::Merge => ScriptedAction {
             tree: Some(format!("{tree} {task}")),
             ..says(handoff(&task, &json!({})))
         },

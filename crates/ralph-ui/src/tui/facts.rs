@@ -358,6 +358,7 @@ impl ScreenFacts {
             Verdict::Incomplete { .. } => (LineMark::TaskFailed, Paint::Bad, "not complete"),
             Verdict::Blocked { .. } => (LineMark::TaskFailed, Paint::Bad, "blocked"),
             Verdict::Skipped { .. } => (LineMark::TaskSkipped, Paint::Dim, "skipped"),
+            Verdict::Requeued { .. } => (LineMark::Back, Paint::Dim, "requeued"),
         };
         let Some(at) = self.work.current else { return };
         if let Some(row) = Arc::make_mut(&mut self.work.rows).get_mut(at) {

@@ -29,6 +29,10 @@ pub(crate) fn main(common: &CommonArgs, args: &BuildArgs) -> Result<ExitStatus, 
         screen::print_data(prompt.template());
         return Ok(ExitStatus::Complete);
     }
+    if args.jobs.is_some_and(|jobs| jobs > 1) {
+        return Err(CliError::for_input("this version works on one task at a time")
+            .with_hint("leave out --jobs"));
+    }
     start_build(common, args, BranchStep::Settle)
 }
 

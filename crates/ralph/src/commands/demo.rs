@@ -241,6 +241,7 @@ fn describe_verdict(verdict: &Verdict) -> String {
             format!("The review: {}.", ReviewResult::new(*verdict, feedback).name())
         }
         Verdict::Skipped { .. } => "The task was skipped.".to_owned(),
+        Verdict::Requeued { .. } => "The task starts again.".to_owned(),
         Verdict::Compacted { .. } => "The handoffs were compacted.".to_owned(),
     }
 }

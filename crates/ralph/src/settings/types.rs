@@ -8,6 +8,7 @@ pub(crate) mod gate;
 pub(crate) mod guard;
 pub(crate) mod limits;
 pub(crate) mod notify;
+pub(crate) mod parallel;
 pub(crate) mod quantity;
 pub(crate) mod sandbox;
 pub(crate) mod sections;
@@ -19,6 +20,7 @@ use gate::{GateSetting, GuardrailSetting};
 use guard::GuardSettings;
 use limits::{BudgetSettings, RateLimitSettings, RetrySettings, StuckSettings, TimeoutSettings};
 use notify::{NotifySettings, OtelSettings};
+use parallel::ParallelSettings;
 use ralph_model::gate::ValidationStrategy;
 use ralph_model::ids::Role;
 use ralph_model::recipe::{BaselinePolicy, OnFailure};
@@ -80,6 +82,10 @@ pub(crate) struct Settings {
     pub(crate) on_failure: OnFailure,
     /// The task list.
     pub(crate) tasks: TaskSettings,
+    /// Work on several tasks at once. Not in the schema: no file can set it yet.
+    #[schemars(skip)]
+    #[serde(skip_serializing)]
+    pub(crate) parallel: ParallelSettings,
     /// The review of finished tasks by a fresh agent.
     pub(crate) review: ReviewSettings,
     /// Globs of files that an attempt may not change.
@@ -166,6 +172,7 @@ impl Default for Settings {
             commit_message: None,
             on_failure: OnFailure::default(),
             tasks: TaskSettings::default(),
+            parallel: ParallelSettings::default(),
             review: ReviewSettings::default(),
             protect: Vec::new(),
             secrets: SecretsSettings::default(),

@@ -63,6 +63,22 @@ fn all_settings_errors_are_reported_at_once() {
 }
 
 #[test]
+fn several_tasks_at_once_are_refused_and_not_advertised() {
+    let sealed = sealed();
+    sealed.write_script(&done(), &json!({}));
+    let end = sealed.run_ralph(&["build", "--jobs", "2"]).expect_code(2);
+    assert!(end.stderr.contains("one task at a time"), "{}", end.stderr);
+    assert!(end.stderr.contains("--jobs"), "{}", end.stderr);
+    sealed.run_ralph(&["build", "--jobs", "0"]).expect_code(2);
+    let help = sealed.run_ralph(&["build", "--help"]).expect_code(0);
+    assert!(!help.stdout.contains("--jobs"), "{}", help.stdout);
+    sealed.write_script(&done(), &json!({ "parallel": { "jobs": 2 } }));
+    let end = sealed.run_ralph(&["build"]).expect_code(2);
+    assert!(end.stderr.contains("unknown key `parallel`"), "{}", end.stderr);
+    assert_eq!(sealed.runs().len(), 0, "nothing was begun");
+}
+
+#[test]
 fn missing_agent_is_reported_at_once() {
     let sealed = sealed();
     run(&sealed, &["--agent", "no-such-agent"]).expect_code(4).expect_stderr("no-such-agent");

@@ -327,7 +327,8 @@ fn write_log_rule(task: &Task, role: Role, progress: Option<&str>) -> Option<Str
         | Role::Plan
         | Role::Build
         | Role::Compact
-        | Role::Message => "what was done, files changed, results of the checks, what was learned",
+        | Role::Message
+        | Role::Merge => "what was done, files changed, results of the checks, what was learned",
     };
     Some(format!(
         "Append an entry to the end of `{path}`, under `## <date> <time> — {} {} ({role})`: {what}. Never change earlier entries. What later tasks can use goes as a line under `## Codebase Patterns` at its top; correct or remove lines there that are no longer true.",

@@ -554,9 +554,13 @@ fn describe_current(state: &RunState) -> Option<CurrentIteration> {
     let current = state.current.as_ref()?;
     let at_work = match current.role {
         Role::Implement | Role::Fix => current.task.as_ref().zip(state.tasks.as_ref()),
-        Role::Prompt | Role::Plan | Role::Build | Role::Review | Role::Compact | Role::Message => {
-            None
-        }
+        Role::Prompt
+        | Role::Plan
+        | Role::Build
+        | Role::Review
+        | Role::Compact
+        | Role::Message
+        | Role::Merge => None,
     };
     Some(CurrentIteration {
         iteration: current.number,

@@ -112,6 +112,8 @@ pub enum IterationResult {
     NoAnswer,
     /// The user asked to skip the task.
     Skipped,
+    /// The work of a worker did not land; its task starts again.
+    Requeued,
     /// It ended before there was a verdict.
     Undecided,
 }
@@ -142,6 +144,7 @@ impl IterationResult {
             Self::Blocked => "blocked",
             Self::NoAnswer => "no answer",
             Self::Skipped => "skipped",
+            Self::Requeued => "requeued",
             Self::Undecided => "undecided",
         }
     }
@@ -150,7 +153,9 @@ impl IterationResult {
     pub fn tone(self) -> ResultTone {
         match self {
             Self::Complete | Self::Passed | Self::Approved | Self::Compacted => ResultTone::Good,
-            Self::ChangesRequested | Self::Skipped | Self::Undecided => ResultTone::Middling,
+            Self::ChangesRequested | Self::Skipped | Self::Requeued | Self::Undecided => {
+                ResultTone::Middling
+            }
             Self::GatesFailed
             | Self::NothingChanged
             | Self::NotHandedIn
@@ -291,6 +296,7 @@ fn judge_result(open: &Iteration) -> (IterationResult, String) {
             (came_to, feedback.clone())
         }
         Verdict::Skipped { .. } => (IterationResult::Skipped, String::new()),
+        Verdict::Requeued { reason } => (IterationResult::Requeued, reason.clone()),
         Verdict::Compacted { trigger } => (IterationResult::Compacted, trigger.reason().to_owned()),
     }
 }
@@ -333,7 +339,7 @@ fn describe_failed_gate(result: &GateResult) -> FailedGate {
 fn find_change(open: &Iteration) -> Option<(TreeId, TreeId)> {
     match open.role {
         Role::Prompt | Role::Plan | Role::Build | Role::Implement | Role::Fix => {}
-        Role::Review | Role::Compact | Role::Message => return None,
+        Role::Review | Role::Compact | Role::Message | Role::Merge => return None,
     }
     let before = match open.checkpoint()? {
         Checkpoint::None => return None,

@@ -81,6 +81,7 @@ pub(super) fn name_verdict(verdict: &Verdict) -> &'static str {
         Verdict::Reviewed { .. } => "reviewed",
         Verdict::Compacted { .. } => "compacted",
         Verdict::Skipped { .. } => "skipped",
+        Verdict::Requeued { .. } => "requeued",
     }
 }
 

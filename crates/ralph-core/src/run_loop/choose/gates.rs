@@ -15,14 +15,14 @@ use ralph_model::refusal::RefusalKind;
 use ralph_model::run::RunState;
 use ralph_model::worktree::Observation;
 
-use super::{Step, choose_call_step, give_up};
+use super::{Step, choose_call_step, give_up, merging};
 use crate::ports::Moment;
 
 /// Returns whether the work tree must be compared with what the gates ran on before the
 /// iteration is judged: what passed must be what is left, with or without a commit by ralph.
 pub(crate) fn needs_recheck(role: Role, checking: &Checking) -> bool {
     let is_work = match role {
-        Role::Prompt | Role::Plan | Role::Build | Role::Implement | Role::Fix => true,
+        Role::Prompt | Role::Plan | Role::Build | Role::Implement | Role::Fix | Role::Merge => true,
         Role::Review | Role::Compact | Role::Message => false,
     };
     is_work && checking.observation().is_some() && !checking.has_failed()
@@ -35,11 +35,9 @@ pub(super) fn choose_check_step(
     checking: &Checking,
     moment: Moment,
 ) -> Step {
-    let is_rechecked = || {
-        checking.is_rechecked
-            || !checking.has_run_commands()
-            || !needs_recheck(current.role, checking)
-    };
+    if current.role == Role::Merge {
+        return merging::choose_merge_check(state, current, checking, moment);
+    }
     match &checking.work.end {
         // The user does not skip the task after all.
         None => choose_call_step(state, current, Purpose::Work, moment),
@@ -47,16 +45,29 @@ pub(super) fn choose_check_step(
         Some(AgentCallEnd::Hopeless(_)) if current.role == Role::Compact => Step::Judge,
         Some(AgentCallEnd::Hopeless(failure)) => give_up(current, failure),
         Some(AgentCallEnd::FailedAttempt(_)) => Step::Judge,
-        Some(AgentCallEnd::Answered(_)) => {
-            match choose_gate_step(state, current, checking, moment) {
-                None | Some(Step::Ask { .. }) if !is_rechecked() => Step::Recheck,
-                None => match find_blocked_gate(checking) {
-                    Some(gate) => Step::Finish(Outcome::SandboxBlocked { gate: Box::new(gate) }),
-                    None => Step::Judge,
-                },
-                Some(step) => step,
-            }
-        }
+        Some(AgentCallEnd::Answered(_)) => choose_after_work(state, current, checking, moment),
+    }
+}
+
+/// Chooses the next check of work that is in the tree, or to judge it.
+pub(super) fn choose_after_work(
+    state: &RunState,
+    current: &Iteration,
+    checking: &Checking,
+    moment: Moment,
+) -> Step {
+    let is_rechecked = || {
+        checking.is_rechecked
+            || !checking.has_run_commands()
+            || !needs_recheck(current.role, checking)
+    };
+    match choose_gate_step(state, current, checking, moment) {
+        None | Some(Step::Ask { .. }) if !is_rechecked() => Step::Recheck,
+        None => match find_blocked_gate(checking) {
+            Some(gate) => Step::Finish(Outcome::SandboxBlocked { gate: Box::new(gate) }),
+            None => Step::Judge,
+        },
+        Some(step) => step,
     }
 }
 
@@ -110,6 +121,10 @@ fn choose_gate_step(
     let is_green = tree.is_some() && state.passed_trees.get(&spec.name) == tree;
     Some(match (spec.reuse, &spec.check) {
         (GateReuse::SameTree, _) if is_green => Step::Reuse { gate, severity },
+        // The worker ran it on exactly this code a moment ago.
+        (GateReuse::Never, _) if is_green && merging::is_unchanged_base(checking) => {
+            Step::Reuse { gate, severity }
+        }
         (GateReuse::SameTree | GateReuse::Never, GateCheck::Command(_)) => {
             Step::Check { gate, severity }
         }
@@ -154,7 +169,11 @@ pub(in crate::run_loop) fn select_due_gates<'a>(
 ) -> impl Iterator<Item = (usize, &'a Gate, Severity)> {
     recipe.gates.iter().enumerate().filter_map(move |(place, gate)| {
         let severity = recipe.strategy.find_severity(gate)?;
-        let is_for_role = gate.roles.is_empty() || gate.roles.contains(&role);
+        // Merged work has to pass what a worker's work has to pass.
+        let is_for_work = |it: &Role| matches!(it, Role::Implement | Role::Fix);
+        let is_for_role = gate.roles.is_empty()
+            || gate.roles.contains(&role)
+            || (role == Role::Merge && gate.roles.iter().any(is_for_work));
         (is_for_role && is_for_changed_paths(gate, observation)).then_some((place, gate, severity))
     })
 }

@@ -6,6 +6,7 @@ use ralph_model::event::Purpose;
 use ralph_model::gate::Severity;
 use ralph_model::ids::Role;
 use ralph_model::judgement::Verdict;
+use ralph_model::parallel_state::Candidate;
 use ralph_model::phase::{Iteration, LandingPhase, LandingStep};
 use ralph_model::recipe::{CommitPolicy, Completion};
 use ralph_model::review::ReviewResult;
@@ -78,7 +79,7 @@ fn choose_message(state: &RunState, current: &Iteration, landing: &LandingPhase)
     if current.surveyed_changes() == Some(TreeDiff::Clean) {
         return String::new();
     }
-    let own = || build_commit_message(state, current);
+    let own = || add_worker_trailers(build_commit_message(state, current), state, current);
     match &landing.checked.message.end {
         Some(AgentCallEnd::Answered(reply)) => {
             scm::parse_commit_message(&reply.text).unwrap_or_else(own)
@@ -138,6 +139,18 @@ pub(crate) fn build_commit_message(state: &RunState, current: &Iteration) -> Str
         );
     }
     format!("{}[{}]: {what}{about}", landing.commit_prefix, current.number)
+}
+
+/// Adds which worker did merged work, and the commit that it was merged from.
+fn add_worker_trailers(message: String, state: &RunState, current: &Iteration) -> String {
+    let worker = current.checking().and_then(|it| it.merge.as_deref()).map(|it| &it.worker);
+    let queue = state.parallel.iter().flat_map(|it| &it.queue);
+    match queue.into_iter().find(|it| Some(&it.worker) == worker) {
+        Some(Candidate { worker, commit, .. }) => {
+            format!("{message}\n\nRalph-Worker: {worker}\nRalph-Candidate: {}", commit.0)
+        }
+        None => message,
+    }
 }
 
 /// A longer subject does not fit on one line.

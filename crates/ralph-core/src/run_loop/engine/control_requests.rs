@@ -61,11 +61,29 @@ impl Engine<'_> {
             if !self.state.control.has_recorded(&id) {
                 let refused = refuse(&asked.request)
                     .or_else(|| control::find_refusal(&self.state, &asked.request));
+                let is_accepted = refused.is_none();
+                let request = asked.request.clone();
                 self.record_event(Event::ControlRequested { asked, refused })?;
+                if is_accepted {
+                    self.forward_request(&request);
+                }
             }
             self.ports.clock.remove_control_request(&id);
         }
         Ok(())
+    }
+
+    /// Passes a request on to the workers of a parallel run. Which task is skipped, `choose`
+    /// decides.
+    fn forward_request(&mut self, request: &ControlRequest) {
+        match request {
+            ControlRequest::Pause
+            | ControlRequest::Resume
+            | ControlRequest::Stop
+            | ControlRequest::StopNow
+            | ControlRequest::Note { .. } => self.send_to_workers(request),
+            ControlRequest::Skip { .. } => {}
+        }
     }
 
     /// The tasks are known only after the list was read.

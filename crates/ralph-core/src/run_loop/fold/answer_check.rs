@@ -75,7 +75,8 @@ pub(super) fn check_answer_form(
             | Role::Fix
             | Role::Review
             | Role::Compact
-            | Role::Message => (Ok(()), WrongFormResult::Derived),
+            | Role::Message
+            | Role::Merge => (Ok(()), WrongFormResult::Derived),
         }
     };
     match checked {

@@ -38,6 +38,9 @@ pub(super) fn apply_skip(
         state.base = None;
     }
     task_results::mark_skipped(tasks, task, by, branch);
+    if let Some(parallel) = &mut state.parallel {
+        parallel.drop_task(task);
+    }
     drop_finished_skips(state);
 }
 

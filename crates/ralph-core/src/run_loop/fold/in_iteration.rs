@@ -17,7 +17,7 @@ use ralph_model::worktree::{
     Survey, TreeDiff,
 };
 
-use super::{agent_reply, answer_check, count_gate, record_passed_tree};
+use super::{agent_reply, answer_check, count_gate, merging, record_passed_tree};
 use crate::run_loop::{landing_plan, settle};
 
 /// Applies an event of the open iteration.
@@ -77,6 +77,9 @@ pub(super) fn apply_in_iteration(
             }
         }
         Event::Landed { landed } => apply_landed(state, current, landed),
+        Event::CandidateMerged { worker, outcome } => {
+            merging::apply_merge(state, current, worker, outcome);
+        }
         _ => {}
     }
 }
@@ -171,13 +174,18 @@ fn apply_gate_result(
         numbers.or_insert(TestNumbers { before: tests, now: tests }).now = tests;
     }
     let (gates, ownership) = (&state.recipe.gates, state.recipe.ownership());
+    let is_repeated = merging::must_repeat_gate(state, current, result);
     current.update_checking(|checking| {
         checking.review = None;
         // A cached result takes no time in which something could change.
         if result.end.is_some() {
             checking.record_survey_after_gate(survey.cloned(), ownership);
         }
-        checking.insert_gate_result(result.clone(), gates);
+        if is_repeated {
+            *checking.repeats.entry(result.gate.clone()).or_default() += 1;
+        } else {
+            checking.insert_gate_result(result.clone(), gates);
+        }
     });
     // After another gate had changed files, it passed on something else.
     if current.checking().is_some_and(|it| it.altered.is_empty()) {
@@ -187,7 +195,9 @@ fn apply_gate_result(
 
 fn apply_landed(state: &mut RunState, current: &mut Iteration, landed: &Landed) {
     match landed {
-        Landed::Committed { .. } => {
+        Landed::Committed { commit, .. } => {
+            let tree = current.landing().and_then(|it| it.plan.surveyed_tree().cloned());
+            state.last_commit = Some((commit.clone(), tree));
             state.totals.commits += 1;
             record_work_range(state, current);
             if current.has_unaccepted_work() {

@@ -14,7 +14,7 @@ use crate::asking::request::is_verdict_missing;
 use crate::memory::since_compaction::{AttemptOutcome, record_coding_iteration};
 use crate::ports::ListOrder;
 use crate::run_loop::fold::in_iteration::record_work_range;
-use crate::run_loop::fold::{control_events, task_results};
+use crate::run_loop::fold::{control_events, merging, task_results};
 use crate::run_loop::settle;
 use crate::tasks::next_work::{find_compaction_trigger, next_coding_task};
 
@@ -90,6 +90,7 @@ fn close_iteration(state: &mut RunState, at: Timestamp) {
         return close_compaction(state, &current);
     }
     record_changed_files(state, &current);
+    merging::close_merge(state, &current);
     let mut outcome = None;
     if let (Some(tasks), Some(work), Some(_)) =
         (&mut state.tasks, state.recipe.task_work(), &current.task)
@@ -143,6 +144,8 @@ fn close_iteration(state: &mut RunState, at: Timestamp) {
         record_review(state, task, *verdict);
     }
     match (judgement.verdict, refusal) {
+        // The next round of a merge learns it from the attempt log.
+        (_, Some(_)) if current.role == Role::Merge => state.base = None,
         (Verdict::Complete | Verdict::Passed { .. } | Verdict::Reviewed { .. }, Some(refusal)) => {
             state.feedback.push(refusal);
         }
@@ -165,14 +168,16 @@ fn close_iteration(state: &mut RunState, at: Timestamp) {
             | Verdict::Compacted { .. },
             _,
         ) => {}
-        (Verdict::Skipped { .. }, _) => state.base = None,
+        (Verdict::Skipped { .. } | Verdict::Requeued { .. }, _) => state.base = None,
     }
 }
 
 /// Adds the files that an iteration changed, unless its work is gone from the work tree.
 fn record_changed_files(state: &mut RunState, current: &Iteration) {
-    let (Some(seen), Role::Prompt | Role::Plan | Role::Build | Role::Implement | Role::Fix) =
-        (current.observation(), current.role)
+    let (
+        Some(seen),
+        Role::Prompt | Role::Plan | Role::Build | Role::Implement | Role::Fix | Role::Merge,
+    ) = (current.observation(), current.role)
     else {
         return;
     };

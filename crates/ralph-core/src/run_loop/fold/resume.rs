@@ -7,6 +7,7 @@ use ralph_model::phase::Phase;
 use ralph_model::recipe::Recipe;
 use ralph_model::run::RunState;
 
+use super::parallel;
 use crate::landing::scm;
 
 fn find_gate<'a>(recipe: &'a Recipe, name: &str) -> Option<&'a Gate> {
@@ -38,6 +39,10 @@ pub(super) fn apply_resume(state: &mut RunState, recipe: Option<&Recipe>) {
         replace_recipe(state, recipe);
     }
     state.control.drop_pause_and_stop();
+    if let Some(parallel) = &mut state.parallel {
+        parallel::stop_all_workers(parallel);
+        parallel.ending = None;
+    }
 }
 
 /// Replaces the policies. Drops the results of gates that changed.

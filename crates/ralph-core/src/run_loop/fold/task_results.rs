@@ -1,6 +1,6 @@
 //! The results of iterations in the state of the tasks.
 
-use ralph_model::ids::TaskId;
+use ralph_model::ids::{Role, TaskId};
 use ralph_model::recipe::TaskWork;
 use ralph_model::review::ReviewStatus;
 use ralph_model::run::Iteration;
@@ -104,6 +104,9 @@ pub(crate) fn apply_settled(
             tasks.drop_task_state(task);
         }
     }
-    // A landing ends only when the file holds its result.
-    tasks.file = FileState::InSync;
+    // A landing ends only when the file holds its result. A merge that changes nothing in the
+    // list writes nothing.
+    if current.role != Role::Merge || !changes.is_empty() {
+        tasks.file = FileState::InSync;
+    }
 }

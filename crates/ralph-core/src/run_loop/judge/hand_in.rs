@@ -210,7 +210,8 @@ pub(super) fn add_default_note(
             | Role::Implement
             | Role::Fix
             | Role::Compact
-            | Role::Message => "handed in",
+            | Role::Message
+            | Role::Merge => "handed in",
         };
         let note = note.lines().find(|line| !line.trim().is_empty()).unwrap_or(role);
         changes.push(TaskChange::SetNotes { task: id.clone(), notes: note.trim().to_owned() });

@@ -284,18 +284,9 @@ impl AttemptContext<'_> {
         cause: AttemptFailureCause,
     ) -> Judgement {
         let log = self.attempt_log();
-        let attempt = Attempt {
-            iteration: self.current.number,
-            gate: cause.gate,
-            exit_code: cause.exit_code,
-            hash: cause.hash,
-            failing: cause.failing,
-            tree: self.current.observed_tree().cloned(),
-            summary: handoff.task_completed.summary.clone(),
-            files: self.list_changed_files().into_iter().map(|file| file.path).collect(),
-            escalation: log.escalation,
-        };
-        let next = assess_escalation(&log, &attempt, &cause.outputs, self.work.stuck);
+        let summary = handoff.task_completed.summary.clone();
+        let mut failed = self.build_failed_attempt(cause, summary);
+        let next = assess_escalation(&log, &failed.attempt, &failed.outputs, self.work.stuck);
         let limit = self.work.attempt_limit(&self.tasks.list, self.task);
         let spent = log.spent.saturating_add(self.state.ran_in_iteration());
         let gives_up = if next == Escalation::HardStop {
@@ -308,34 +299,48 @@ impl AttemptContext<'_> {
             None
         };
         let is_over = gives_up.is_some();
-        let warnings = self
-            .current
-            .gates()
-            .iter()
-            .filter(|result| {
-                result.severity == Severity::Soft && result.status == GateStatus::Failed
-            })
-            .count();
+        (failed.next, failed.gives_up) = (next, gives_up);
         let count = build_attempt_change(&self.state.recipe, self.tasks, self.task);
-        let mut judgement = Judgement {
-            changes: count.into_iter().collect(),
-            failed: Some(FailedAttempt {
-                attempt,
-                outputs: cause.outputs,
-                next,
-                blocked: None,
-                warnings: u32::try_from(warnings).unwrap_or(u32::MAX),
-                gives_up,
-            }),
-            ..judgement
-        };
+        let mut judgement =
+            Judgement { changes: count.into_iter().collect(), failed: Some(failed), ..judgement };
         if is_over {
             self.give_up(&mut judgement);
         }
         judgement
     }
 
-    fn build_checks_cause(&self) -> AttemptFailureCause {
+    /// Returns the record of a failed attempt, before it is decided what follows from it.
+    pub(super) fn build_failed_attempt(
+        &self,
+        cause: AttemptFailureCause,
+        summary: String,
+    ) -> FailedAttempt {
+        let is_soft_failure = |result: &&GateResult| {
+            result.severity == Severity::Soft && result.status == GateStatus::Failed
+        };
+        let warnings = self.current.gates().iter().filter(is_soft_failure).count();
+        let attempt = Attempt {
+            iteration: self.current.number,
+            gate: cause.gate,
+            exit_code: cause.exit_code,
+            hash: cause.hash,
+            failing: cause.failing,
+            tree: self.current.observed_tree().cloned(),
+            summary,
+            files: self.list_changed_files().into_iter().map(|file| file.path).collect(),
+            escalation: self.attempt_log().escalation,
+        };
+        FailedAttempt {
+            attempt,
+            outputs: cause.outputs,
+            next: Escalation::None,
+            blocked: None,
+            warnings: u32::try_from(warnings).unwrap_or(u32::MAX),
+            gives_up: None,
+        }
+    }
+
+    pub(super) fn build_checks_cause(&self) -> AttemptFailureCause {
         let refused = self.current.refusals();
         let failed = || self.current.gates().iter().filter(|result| result.is_hard_failure());
         let refused_outputs = refused.iter().map(|refusal| FailedOutput {

@@ -126,9 +126,13 @@ pub(super) fn has_new_status(old: TaskStatus, new: TaskStatus) -> bool {
 pub(super) fn may_add(role: Role) -> bool {
     match role {
         Role::Implement | Role::Fix => true,
-        Role::Prompt | Role::Plan | Role::Build | Role::Review | Role::Compact | Role::Message => {
-            false
-        }
+        Role::Prompt
+        | Role::Plan
+        | Role::Build
+        | Role::Review
+        | Role::Compact
+        | Role::Message
+        | Role::Merge => false,
     }
 }
 
@@ -222,7 +226,10 @@ fn check_move(standing: &TaskSnapshot, task: &Task, context: &EditContext) -> Ve
         (Role::Fix, ReviewPolicy::Fresh { .. }) => check_fix(standing, task),
         (Role::Implement | Role::Fix, ReviewPolicy::Skip) => check_unreviewed(standing, task),
         (Role::Review, ReviewPolicy::Skip)
-        | (Role::Prompt | Role::Plan | Role::Build | Role::Compact | Role::Message, _) => {
+        | (
+            Role::Prompt | Role::Plan | Role::Build | Role::Compact | Role::Message | Role::Merge,
+            _,
+        ) => {
             let why = format!("{} iterations do not move stories", context.role);
             report_all_changes(standing, task, &why)
         }

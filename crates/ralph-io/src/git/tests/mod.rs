@@ -5,6 +5,7 @@ mod discovery;
 mod failure_branches;
 mod last_commits;
 mod locks;
+mod merges;
 mod misdeeds;
 mod observations;
 mod random;

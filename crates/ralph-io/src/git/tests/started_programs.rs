@@ -103,6 +103,15 @@ fn git_starts_only_the_programs_that_ralph_needs() {
     git.save_to_failure_branch(&failure_branch_order(2, &checkpoint)).expect("saved");
     git.list_last_subjects(5);
     git.restore_set_aside(&mark(1).run).expect("restored");
+    // A clone whose configuration names programs as well.
+    let (clone, commit) = merges::make_clone(&world, "s1");
+    for (setting, _) in STARTED_BY_GIT.iter().filter(|(it, _)| *it != "core.hooksPath") {
+        let value = format!("echo clone-{setting} >> {}; cat #", log.display());
+        world.git_in(&clone, &["config", setting, &value]);
+    }
+    merges::fetch(&mut git, &clone, &commit);
+    let onto = git.create_checkpoint(&mark(3), CheckpointDepth::Tree).expect("recorded");
+    git.merge_candidate(&mark(3), &onto, &merges::candidate(&commit)).expect("merged");
     let started = fs::read_to_string(&log).unwrap_or_default();
     let started: BTreeSet<&str> = started.lines().collect();
     let allowed: BTreeSet<&str> = EXPECTED[1].1.iter().copied().collect();

@@ -366,7 +366,9 @@ fn check_review(old: &Task, new: &Task, role: Role, work: &TaskWork) -> Result<(
         Role::Review => {
             matches!((before, after), (S::NeedsReview, S::Approved | S::ChangesRequested))
         }
-        Role::Prompt | Role::Plan | Role::Build | Role::Compact | Role::Message => false,
+        Role::Prompt | Role::Plan | Role::Build | Role::Compact | Role::Message | Role::Merge => {
+            false
+        }
     };
     if before != after && !is_legal && !(is_closed && before.is_open() && after == S::None) {
         let (before, after) = (before.name(), after.name());

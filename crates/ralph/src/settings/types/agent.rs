@@ -184,7 +184,8 @@ impl RoleAgentSettings {
             Role::Prompt => &self.prompt,
             Role::Plan => &self.plan,
             Role::Build => &self.build,
-            Role::Implement => &self.implement,
+            // A merge asks no agent of its own.
+            Role::Implement | Role::Merge => &self.implement,
             Role::Review => &self.review,
             Role::Fix => &self.fix,
             Role::Compact => &self.compact,

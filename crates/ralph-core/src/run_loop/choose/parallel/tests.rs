@@ -1,0 +1,168 @@
+//! Choices of a parallel run that complete runs rarely reach.
+
+use ralph_model::agent::{AgentChoice, AgentKind};
+use ralph_model::agent_output::Usage;
+use ralph_model::attempt::AttemptLog;
+use ralph_model::event::{Event, Recorded};
+use ralph_model::ids::{RunId, TaskId, WorkerId};
+use ralph_model::recipe::{Recipe, Work};
+use ralph_model::task::{Task, TaskStatus};
+use ralph_model::worker::{JobResult, WorkerLimitKind};
+use ralph_model::worktree::CommitId;
+
+use super::*;
+use crate::ports::StopRequest;
+use crate::run_loop::choose::choose_next_step;
+use crate::run_loop::fold::fold_events;
+
+/// A run with three workers on four tasks, of which `c` depends on `a`.
+struct Run(Vec<Event>);
+
+impl Run {
+    fn new() -> Self {
+        let agent = AgentChoice::new(AgentKind::Text, "agent");
+        let mut recipe = Recipe::new(Work::Tasks(TaskWork::new("plan.json")), agent);
+        recipe.limits.iterations = 40;
+        recipe.parallel = Some(ParallelPolicy::new(3));
+        let mut tasks = ["a", "b", "c", "d"].map(|it| Task::new(it, it)).to_vec();
+        tasks[2].depends_on = vec![TaskId("a".into())];
+        let list = Box::new(TaskList { tasks, ..TaskList::default() });
+        let started = Event::RunStarted {
+            journal: 3,
+            version: "0".into(),
+            run: RunId("r".into()),
+            project: "/p".into(),
+            recipe: Box::new(recipe),
+        };
+        let read = Event::TasksRead { list, remarks: Vec::new() };
+        Self(vec![started, read, Event::TasksWritten])
+    }
+
+    fn state(&self) -> RunState {
+        let recorded: Vec<Recorded> = self
+            .0
+            .iter()
+            .cloned()
+            .zip(1..)
+            .map(|(event, seq)| Recorded { seq, at: Timestamp(1_000), ran: Millis(0), event })
+            .collect();
+        fold_events(&recorded).expect("the events fit")
+    }
+
+    fn next(&self, now: i64) -> Step {
+        let (now, stop) = (Timestamp(now), StopRequest::Continue);
+        choose_next_step(&self.state(), Moment { now, ran: Millis(0), stop })
+    }
+
+    /// Starts the next job, which must be for this task.
+    #[track_caller]
+    fn start(mut self, task: &str) -> Self {
+        let Step::StartJob(mut assignment) = self.next(1_000) else {
+            panic!("{:?}", self.next(1_000))
+        };
+        assert_eq!(assignment.task.0, task);
+        assignment.base = Some(CommitId("base".into()));
+        self.0.extend([Event::JobAssigned { assignment }, Event::TasksWritten]);
+        self
+    }
+
+    fn with(mut self, event: Event) -> Self {
+        self.0.push(event);
+        self
+    }
+
+    fn end(self, task: &str, outcome: Outcome) -> Self {
+        let worker = WorkerId(format!("r-{task}-r1"));
+        let result = JobResult {
+            outcome,
+            place: "s1".into(),
+            repository: "/c".into(),
+            commit: Some(CommitId(task.into())),
+            tree: None,
+            failure_branch: None,
+            passed: std::collections::BTreeMap::new(),
+            usage: Usage::default(),
+            iterations: 1,
+            ran: Millis(5),
+            task: None,
+            added: Vec::new(),
+            handoffs: Vec::new(),
+            abandoned: None,
+            log: AttemptLog::default(),
+        };
+        self.with(Event::WorkerEnded { worker, result: Box::new(result) })
+    }
+
+    fn limited(self, kind: WorkerLimitKind, until: Option<i64>) -> Self {
+        let (worker, agent) = (WorkerId("r-a-r1".into()), AgentKind::Text);
+        self.with(Event::WorkerLimited { worker, agent, until: until.map(Timestamp), kind })
+    }
+}
+
+fn poll() -> Step {
+    Step::PollWorkers { until: Timestamp(61_000) }
+}
+
+fn merge(task: &str) -> Step {
+    let task = Some(TaskId(task.into()));
+    Step::Begin { iteration: IterationNumber(1), role: Role::Merge, task }
+}
+
+#[test]
+fn slots_are_filled_before_anything_is_merged() {
+    let run = Run::new().start("a").start("b").start("d");
+    assert_eq!(run.next(1_000), poll(), "`c` waits for `a`");
+    let run = run.end("b", Outcome::Complete);
+    assert_eq!(run.next(1_000), merge("b"));
+    // `c` waits for `a`, so `a` lands first.
+    assert_eq!(run.end("a", Outcome::Complete).next(1_000), merge("a"));
+}
+
+#[test]
+fn a_usage_limit_holds_new_jobs_until_it_is_over() {
+    let run = Run::new().start("a").limited(WorkerLimitKind::UsageLimit, Some(90_000));
+    assert_eq!(run.next(1_000), poll());
+    let run = run.end("a", Outcome::Interrupted);
+    let until = Timestamp(90_000);
+    assert_eq!(run.next(1_000), Step::Wait { until, reason: WaitReason::UsageLimit });
+    assert!(matches!(run.next(90_000), Step::StartJob(it) if it.task.0 == "a"));
+}
+
+#[test]
+fn an_overload_halves_the_number_of_workers() {
+    let run = Run::new().start("a").limited(WorkerLimitKind::Overload, None);
+    let state = run.state();
+    let parallel = state.parallel.as_ref().expect("parallel");
+    assert_eq!((parallel.concurrency, parallel.holds.len()), (1, 1));
+    assert_eq!(run.next(1_000), poll());
+    assert_eq!(run.next(40_000), Step::PollWorkers { until: Timestamp(100_000) }, "one is enough");
+}
+
+#[test]
+fn a_job_that_stopped_is_started_again_first_and_ends_once() {
+    let run = Run::new().start("a").end("a", Outcome::Interrupted);
+    let Step::StartJob(again) = run.next(1_000) else { panic!("it is started again") };
+    assert_eq!((again.worker.0.as_str(), again.base), ("r-a-r1", Some(CommitId("base".into()))));
+    let run = run.start("a").end("a", Outcome::Complete);
+    let once = run.state();
+    let twice = run.end("a", Outcome::Complete).state();
+    assert_eq!(once.parallel, twice.parallel, "a second report has no effect");
+}
+
+#[test]
+fn an_end_that_no_worker_can_avoid_ends_the_run_after_the_others_landed() {
+    let failed = Outcome::GitFailed { message: "full disk".into() };
+    let run = Run::new().start("a").start("b").end("a", failed.clone());
+    assert_eq!(run.next(1_000), poll(), "no further job is started");
+    let run = run.end("b", Outcome::Complete);
+    assert_eq!(run.next(1_000), merge("b"));
+    // A resumed run tries again.
+    let resumed = run.with(Event::RunResumed { version: "0".into(), recipe: None });
+    assert!(matches!(resumed.next(1_000), Step::StartJob(it) if it.task.0 == "a"));
+}
+
+#[test]
+fn a_task_that_is_worked_on_is_in_progress() {
+    let tasks = Run::new().start("a").state().tasks.expect("a list");
+    assert_eq!(tasks.list.tasks[0].status, TaskStatus::InProgress);
+}

@@ -1,0 +1,118 @@
+//! Starts jobs of a parallel run, and records what workers report.
+
+use ralph_model::control::ControlRequest;
+use ralph_model::event::Event;
+use ralph_model::ids::WorkerId;
+use ralph_model::outcome::Outcome;
+use ralph_model::units::Timestamp;
+use ralph_model::worker::{JobAssignment, JobResult, WorkerEvent};
+
+use super::{Engine, EngineError, StepError};
+use crate::ports::{FetchOutcome, Moment, StopRequest};
+use crate::run_loop::choose;
+use crate::tasks::job;
+
+impl Engine<'_> {
+    /// Starts a job, or starts it again. It is recorded first: a start may be repeated.
+    pub(super) fn start_job(&mut self, mut assignment: JobAssignment) -> Result<(), StepError> {
+        if self.merge_task_file_edits()? {
+            return Ok(());
+        }
+        if assignment.base.is_none() {
+            let message = "there is no commit to start from".to_owned();
+            let missing = StepError::Outcome(Outcome::GitFailed { message });
+            assignment.base = Some(self.ports.vcs.read_head()?.head.ok_or(missing)?);
+        }
+        let worker = assignment.worker.clone();
+        self.record_event(Event::JobAssigned { assignment: Box::new(assignment) })?;
+        // The worker gets a copy of the list, with the status of its task.
+        if choose::is_task_file_stale(&self.state) {
+            self.write_tasks()?;
+        }
+        let running = self.state.parallel.as_ref().and_then(|it| it.running.get(&worker));
+        let Some(job) = running.and_then(|it| job::build_job(&self.state, it)) else {
+            return Ok(());
+        };
+        if let Err(error) = self.ports.workers.start_job(&job) {
+            let (worker, reason) = (Some(worker), error.message);
+            self.record_event(Event::WorkerLost { worker, reason })?;
+        }
+        Ok(())
+    }
+
+    /// Waits for workers, and records what they report.
+    pub(super) fn poll_workers(
+        &mut self,
+        until: Timestamp,
+        moment: Moment,
+    ) -> Result<(), StepError> {
+        if moment.stop == StopRequest::Stop || self.state.control.stop.is_some() {
+            self.send_to_workers(&ControlRequest::Stop);
+        }
+        for event in self.ports.workers.poll_events(until, &mut |_| {}) {
+            self.record_worker_event(event)?;
+        }
+        Ok(())
+    }
+
+    /// Passes a control request of the user to all live workers.
+    pub(super) fn send_to_workers(&mut self, request: &ControlRequest) {
+        let running = self.state.parallel.iter().flat_map(|it| &it.running);
+        for (worker, _) in running.filter(|(_, it)| it.is_live) {
+            self.ports.workers.send_request(worker, request);
+        }
+    }
+
+    /// Ends a worker whose task the user skips.
+    pub(super) fn cancel_worker(&mut self, worker: WorkerId) -> Result<(), EngineError> {
+        self.ports.workers.cancel_worker(&worker);
+        self.record_event(Event::WorkerCanceled { worker })
+    }
+
+    /// Records what a worker reports. Reports of workers that have ended are ignored.
+    fn record_worker_event(&mut self, event: WorkerEvent) -> Result<(), StepError> {
+        let recorded = match event {
+            WorkerEvent::Warning { text } => Event::Warned { text },
+            WorkerEvent::Lost { worker: None, reason } => {
+                Event::WorkerLost { worker: None, reason }
+            }
+            WorkerEvent::Started { worker, .. }
+            | WorkerEvent::Progressed { worker, .. }
+            | WorkerEvent::Limited { worker, .. }
+            | WorkerEvent::Ended { worker, .. }
+            | WorkerEvent::Lost { worker: Some(worker), .. }
+                if !self.is_live(&worker) =>
+            {
+                return Ok(());
+            }
+            WorkerEvent::Started { worker, place } => Event::WorkerStarted { worker, place },
+            WorkerEvent::Progressed { worker, usage, iterations, ran, doing } => {
+                Event::WorkerProgressed { worker, usage, iterations, ran, doing }
+            }
+            WorkerEvent::Limited { worker, agent, until, kind } => {
+                Event::WorkerLimited { worker, agent, until, kind }
+            }
+            WorkerEvent::Ended { worker, result } => self.fetch_result(worker, result)?,
+            WorkerEvent::Lost { worker, reason } => Event::WorkerLost { worker, reason },
+        };
+        self.record_event(recorded)?;
+        Ok(())
+    }
+
+    /// Fetches what a worker made. Only then has it ended.
+    fn fetch_result(
+        &mut self,
+        worker: WorkerId,
+        result: Box<JobResult>,
+    ) -> Result<Event, StepError> {
+        Ok(match self.ports.vcs.fetch_result(&self.state.run, &worker, &result)? {
+            FetchOutcome::Fetched => Event::WorkerEnded { worker, result },
+            FetchOutcome::Missing { reason } => Event::WorkerLost { worker: Some(worker), reason },
+        })
+    }
+
+    fn is_live(&self, worker: &WorkerId) -> bool {
+        let running = self.state.parallel.as_ref().and_then(|it| it.running.get(worker));
+        running.is_some_and(|it| it.is_live)
+    }
+}

@@ -1,0 +1,85 @@
+//! Folds merges of workers' candidates into the state.
+
+use ralph_model::gate::GateResult;
+use ralph_model::ids::{Role, WorkerId};
+use ralph_model::judgement::Verdict;
+use ralph_model::parallel_state::{
+    Candidate, MergeOutcome, MergedCandidate, ParallelState, Requeue,
+};
+use ralph_model::phase::Iteration;
+use ralph_model::run::RunState;
+
+use crate::run_loop::landing_plan;
+
+/// Applies the merge of a candidate. Where nothing landed since its base, its gates passed on
+/// the merged tree.
+pub(super) fn apply_merge(
+    state: &mut RunState,
+    current: &mut Iteration,
+    worker: &WorkerId,
+    outcome: &MergeOutcome,
+) {
+    let Some(parallel) = &mut state.parallel else { return };
+    let candidate = parallel.queue.iter().find(|it| it.worker == *worker);
+    let round = candidate.map_or(1, |it| it.round);
+    match outcome {
+        MergeOutcome::Same { tree } => {
+            let result = candidate.map(|it| &it.result);
+            let passed = result.into_iter().flat_map(|result| {
+                let is_last = |passed| Some(passed) == result.tree.as_ref();
+                result.passed.iter().filter(move |(_, passed)| is_last(*passed))
+            });
+            let passed = passed.map(|(gate, _)| (gate.clone(), tree.clone()));
+            state.passed_trees.extend(passed);
+        }
+        MergeOutcome::Conflict { paths, .. } => count_conflicts(parallel, paths),
+        MergeOutcome::Clean { .. } | MergeOutcome::Missing { .. } => {}
+    }
+    let merged = MergedCandidate { worker: worker.clone(), round, outcome: outcome.clone() };
+    current.update_checking(|checking| checking.merge = Some(Box::new(merged)));
+}
+
+fn count_conflicts(parallel: &mut ParallelState, paths: &[String]) {
+    for path in paths {
+        *parallel.conflict_paths.entry(path.clone()).or_default() += 1;
+    }
+}
+
+/// Returns whether a gate that failed after a merge runs once more. It passed in the worker, and
+/// a test that fails now and then must not start the task again.
+pub(super) fn must_repeat_gate(state: &RunState, current: &Iteration, result: &GateResult) -> bool {
+    let (Some(policy), Some(checking)) = (&state.recipe.parallel, current.checking()) else {
+        return false;
+    };
+    let repeats = checking.repeats.get(&result.gate).copied().unwrap_or(0);
+    let is_merge = current.role == Role::Merge && checking.merge.is_some();
+    is_merge && result.is_hard_failure() && repeats < policy.flake_retries
+}
+
+/// Closes a merge: the candidate has landed, its task starts again, or it is given up.
+pub(super) fn close_merge(state: &mut RunState, current: &Iteration) {
+    let (Role::Merge, Some(task)) = (current.role, &current.task) else { return };
+    let settled = landing_plan::settle_iteration(state, current);
+    let (Some(parallel), Some(policy)) = (&mut state.parallel, &state.recipe.parallel) else {
+        return;
+    };
+    let place = parallel.queue.iter().position(|it| it.task == *task);
+    let Some(candidate) = place.map(|place| parallel.queue.remove(place)) else { return };
+    match settled.and_then(|settled| settled.attempt) {
+        Some(failed) if failed.gives_up.is_none() => {
+            parallel.requeued.insert(task.clone(), build_requeue(current, &candidate));
+        }
+        Some(_) => {}
+        None => parallel.concurrency = (parallel.concurrency + 1).min(policy.jobs),
+    }
+}
+
+fn build_requeue(current: &Iteration, candidate: &Candidate) -> Requeue {
+    let reason = match current.judgement().map(|it| &it.verdict) {
+        Some(Verdict::Requeued { reason }) => reason.clone(),
+        Some(_) | None => "the commit was refused".to_owned(),
+    };
+    let merged = current.checking().and_then(|it| it.merge.as_deref());
+    let tree = merged.and_then(|it| it.outcome.tree()).cloned();
+    Requeue { round: candidate.round + 1, reason, tree }
+}

@@ -1,0 +1,154 @@
+//! Folds what workers report into the state.
+//!
+//! Sums are those of a worker's whole run, so a report that comes twice changes nothing. Not
+//! here: merges (`merging`).
+
+use ralph_model::event::{Event, Recorded};
+use ralph_model::ids::WorkerId;
+use ralph_model::outcome::Outcome;
+use ralph_model::parallel_state::{Candidate, ParallelState, RunningWorker};
+use ralph_model::run::RunState;
+use ralph_model::task::{TaskChange, TaskStatus};
+use ralph_model::task_state::{FileState, TaskState};
+use ralph_model::units::{Millis, Timestamp};
+use ralph_model::worker::{JobAssignment, JobResult, WorkerLimitKind};
+
+/// How often a worker may be lost. After that something is wrong that no repetition cures.
+const MAX_LOSSES: u32 = 3;
+
+/// How long no worker calls an agent whose provider is overloaded.
+const OVERLOAD_PAUSE: Millis = Millis::from_secs(30);
+
+/// Applies an event of a worker.
+#[expect(clippy::wildcard_enum_match_arm, reason = "the fold lists every event and sorts them")]
+pub(super) fn apply_worker_event(state: &mut RunState, recorded: &Recorded) {
+    let Some(parallel) = &mut state.parallel else { return };
+    match &recorded.event {
+        Event::JobAssigned { assignment } => {
+            assign_job(parallel, assignment, recorded.at);
+            if let Some(tasks) = &mut state.tasks {
+                tasks.mark_in_progress(&assignment.task);
+            }
+        }
+        Event::WorkerStarted { worker, place } => {
+            if let Some(running) = parallel.running.get_mut(worker) {
+                running.place = Some(place.clone());
+            }
+        }
+        Event::WorkerProgressed { worker, usage, iterations, ran, doing } => {
+            if let Some(running) = parallel.running.get_mut(worker) {
+                (running.usage, running.iterations, running.ran) = (*usage, *iterations, *ran);
+                running.doing.clone_from(doing);
+            }
+        }
+        Event::WorkerLimited { agent, until, kind, worker: _ } => {
+            let pause = recorded.at.saturating_add(OVERLOAD_PAUSE);
+            parallel.holds.insert(*agent, until.unwrap_or(pause));
+            if *kind == WorkerLimitKind::Overload {
+                parallel.concurrency = (parallel.concurrency / 2).max(1);
+            }
+        }
+        Event::WorkerEnded { worker, result } => end_worker(state, worker, result, recorded.at),
+        Event::WorkerLost { worker: None, .. } => stop_all_workers(parallel),
+        Event::WorkerLost { worker: Some(worker), reason } => {
+            record_loss(parallel, worker, reason);
+        }
+        Event::WorkerCanceled { worker } => {
+            if let Some(running) = parallel.running.remove(worker) {
+                count_worker(parallel, &running);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn assign_job(parallel: &mut ParallelState, assignment: &JobAssignment, at: Timestamp) {
+    if let Some(running) = parallel.running.get_mut(&assignment.worker) {
+        (running.assignment, running.is_live) = (assignment.clone(), true);
+        return;
+    }
+    let new = RunningWorker::new(assignment.clone(), at);
+    parallel.running.insert(assignment.worker.clone(), new);
+    *parallel.jobs.entry(assignment.task.clone()).or_default() += 1;
+    parallel.requeued.remove(&assignment.task);
+}
+
+/// Records that no worker is live: this process, or the one that runs them, is a new one.
+pub(super) fn stop_all_workers(parallel: &mut ParallelState) {
+    for running in parallel.running.values_mut() {
+        running.is_live = false;
+    }
+}
+
+fn record_loss(parallel: &mut ParallelState, worker: &WorkerId, reason: &str) {
+    let Some(running) = parallel.running.get_mut(worker) else { return };
+    running.is_live = false;
+    running.losses += 1;
+    if running.losses > MAX_LOSSES {
+        let message = format!("worker {worker} was lost {} times: {reason}", running.losses);
+        running.losses = 0;
+        parallel.ending.get_or_insert(Outcome::GitFailed { message });
+    }
+}
+
+/// Counts what a worker used that will not run any more.
+fn count_worker(parallel: &mut ParallelState, ended: &RunningWorker) {
+    parallel.spent = parallel.spent.plus(ended.usage);
+    parallel.iterations = parallel.iterations.saturating_add(ended.iterations);
+}
+
+fn end_worker(state: &mut RunState, worker: &WorkerId, result: &JobResult, at: Timestamp) {
+    let Some(parallel) = &mut state.parallel else { return };
+    // A second report has no effect.
+    let Some(mut ended) = parallel.running.remove(worker) else { return };
+    (ended.usage, ended.iterations, ended.ran) = (result.usage, result.iterations, result.ran);
+    ended.is_live = false;
+    let has_failed = result.task.as_ref().is_some_and(|task| task.status == TaskStatus::Failed);
+    let commit = result.commit.clone().or_else(|| ended.assignment.base.clone());
+    match (&result.outcome, commit) {
+        (Outcome::Complete | Outcome::ApprovedAtCap { .. }, Some(commit)) => {
+            count_worker(parallel, &ended);
+            let JobAssignment { task, round, .. } = ended.assignment;
+            let (worker, result) = (worker.clone(), Box::new(result.clone()));
+            parallel.queue.push(Candidate { worker, task, round, commit, result, since: at });
+        }
+        // The worker judged it: the task fails here as it did there.
+        (Outcome::TasksLeft { .. }, _) if has_failed => {
+            count_worker(parallel, &ended);
+            if let Some(tasks) = &mut state.tasks {
+                fail_task(tasks, &ended.assignment, result);
+            }
+        }
+        // It continues later, in its clone.
+        (
+            Outcome::Interrupted | Outcome::BudgetUsedUp { .. } | Outcome::IterationsUsedUp { .. },
+            _,
+        ) => {
+            parallel.running.insert(worker.clone(), ended);
+        }
+        (other, _) => {
+            parallel.ending.get_or_insert_with(|| other.clone());
+            parallel.running.insert(worker.clone(), ended);
+        }
+    }
+}
+
+/// Marks a task as failed that was given up in its worker.
+fn fail_task(tasks: &mut TaskState, assignment: &JobAssignment, result: &JobResult) {
+    let (id, Some(theirs)) = (&assignment.task, &result.task) else { return };
+    for change in [
+        TaskChange::SetStatus { task: id.clone(), status: TaskStatus::Failed },
+        TaskChange::SetAttempts { task: id.clone(), attempts: theirs.attempts },
+        TaskChange::SetNotes { task: id.clone(), notes: theirs.notes.clone() },
+    ] {
+        // If the user removed the task, there is nothing to mark.
+        let _ = tasks.list.apply_change(&change);
+    }
+    if let Some(abandoned) = &result.abandoned {
+        tasks.given_up.insert(id.clone(), abandoned.clone());
+    }
+    tasks.logs.insert(id.clone(), result.log.clone());
+    tasks.drop_task_state(id);
+    tasks.file = FileState::Stale;
+    tasks.touched.add_task(id);
+}

@@ -1,0 +1,83 @@
+//! Makes the result of a job from the journal of the worker's run.
+//!
+//! A pure function of the journal: a worker that is started again after its run has ended
+//! returns the same result, and no agent is asked.
+
+use std::path::Path;
+
+use ralph_model::ids::TaskId;
+use ralph_model::outcome::Outcome;
+use ralph_model::run::RunState;
+use ralph_model::task_state::TaskState;
+use ralph_model::worker::{Job, JobResult};
+
+/// Returns how a worker's run ended; none while it has not. `place` is its clone, and
+/// `repository` where its commits are.
+pub fn build_job_result(
+    state: &RunState,
+    task: &TaskId,
+    place: &str,
+    repository: &Path,
+) -> Option<JobResult> {
+    let outcome = state.outcome.clone()?;
+    let (commit, tree) = state.last_commit.clone().unzip();
+    let tasks = state.tasks.as_ref();
+    let abandoned = tasks.and_then(|it| it.given_up.get(task)).cloned();
+    let find_added = |tasks: &TaskState| {
+        let added = tasks.list.tasks.iter().filter(|it| tasks.added.contains(&it.id));
+        added.cloned().collect()
+    };
+    let is_own = |it: &&ralph_model::handoff::Handoff| it.task_completed.task_id == *task;
+    Some(JobResult {
+        outcome,
+        place: place.to_owned(),
+        repository: repository.to_owned(),
+        commit,
+        tree: tree.flatten(),
+        failure_branch: abandoned.as_ref().and_then(|it| it.branch.clone()),
+        passed: state.passed_trees.clone(),
+        usage: state.totals.usage,
+        iterations: state.iterations,
+        ran: state.ran,
+        task: tasks.and_then(|it| it.list.find_task(task)).cloned().map(Box::new),
+        added: tasks.map(find_added).unwrap_or_default(),
+        handoffs: state.handoffs.iter().filter(is_own).cloned().collect(),
+        abandoned,
+        log: tasks.map(|it| it.attempt_log(task)).unwrap_or_default(),
+    })
+}
+
+/// Returns whether a job must be continued whose run has this state. A run that ended for good
+/// only has its result returned again.
+pub fn must_continue(state: &RunState, job: &Job) -> bool {
+    let limits = &job.recipe.limits;
+    match &state.outcome {
+        None
+        | Some(
+            Outcome::Interrupted
+            | Outcome::LimitTooLong { .. }
+            | Outcome::AgentFailed { .. }
+            | Outcome::NoCommitMessage
+            | Outcome::ScmFailed { .. }
+            | Outcome::GitFailed { .. }
+            | Outcome::PromptLost { .. }
+            | Outcome::TasksLost { .. }
+            | Outcome::BaselineBroken { .. }
+            | Outcome::SandboxBlocked { .. },
+        ) => true,
+        Some(Outcome::BudgetUsedUp { .. }) => {
+            limits.budget.find_exhausted(state.totals.usage, state.ran).is_none()
+        }
+        Some(Outcome::IterationsUsedUp { .. }) => state.iterations < limits.iterations,
+        Some(
+            Outcome::Complete
+            | Outcome::NothingChanges { .. }
+            | Outcome::PlanMissing
+            | Outcome::TasksLeft { .. }
+            | Outcome::ApprovedAtCap { .. },
+        ) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,180 @@
+//! The state of a parallel run: running workers, waiting candidates, tasks to be started again.
+//!
+//! Part of the state, so it changes only by events. Not here: what comes next, which `choose`
+//! decides.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::agent::AgentKind;
+use crate::agent_output::Usage;
+use crate::ids::{TaskId, WorkerId};
+use crate::outcome::Outcome;
+use crate::recipe::ParallelPolicy;
+use crate::units::{Millis, Timestamp};
+use crate::worker::{JobAssignment, JobResult};
+use crate::worktree::{CommitId, TreeId};
+
+/// The state of a parallel run.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct ParallelState {
+    /// Jobs without a final result, live or not.
+    pub running: BTreeMap<WorkerId, RunningWorker>,
+    /// Candidates that wait, the first ended first.
+    pub queue: Vec<Candidate>,
+    /// Tasks that start again on a later tip.
+    pub requeued: BTreeMap<TaskId, Requeue>,
+    /// How many jobs each task has had, so that no two have the same name.
+    pub jobs: BTreeMap<TaskId, u32>,
+    /// Agents that take no calls before a moment.
+    pub holds: BTreeMap<AgentKind, Timestamp>,
+    /// How many workers may run now.
+    pub concurrency: u32,
+    /// How often a path was in conflict.
+    pub conflict_paths: BTreeMap<String, u32>,
+    /// What workers that have ended used.
+    pub spent: Usage,
+    /// Their iterations.
+    pub iterations: u32,
+    /// How the run ends once no worker is live, if a worker cannot continue.
+    pub ending: Option<Outcome>,
+}
+
+/// A job without a final result.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunningWorker {
+    pub assignment: JobAssignment,
+    /// Whether this process has started it and it has not stopped.
+    pub is_live: bool,
+    /// The clone it works in, once known.
+    pub place: Option<String>,
+    /// What its run has used.
+    pub usage: Usage,
+    pub iterations: u32,
+    pub ran: Millis,
+    pub doing: String,
+    /// How often it was lost.
+    pub losses: u32,
+    pub since: Timestamp,
+}
+
+/// The work of a worker, ready to land.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Candidate {
+    pub worker: WorkerId,
+    pub task: TaskId,
+    pub round: u32,
+    /// The commit to merge: the worker's last, or its base if it committed nothing.
+    pub commit: CommitId,
+    pub result: Box<JobResult>,
+    pub since: Timestamp,
+}
+
+/// A task that starts again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Requeue {
+    /// The next round.
+    pub round: u32,
+    pub reason: String,
+    /// The merged tree, if there was one.
+    pub tree: Option<TreeId>,
+}
+
+/// A candidate that was merged in the open iteration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MergedCandidate {
+    pub worker: WorkerId,
+    pub round: u32,
+    pub outcome: MergeOutcome,
+}
+
+/// The result of a merge.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "is")]
+pub enum MergeOutcome {
+    /// Nothing landed since the worker's base: the tree is the worker's, except for the list.
+    Same { tree: TreeId },
+    /// Both sides changed something, and the result is in the work tree.
+    Clean { tree: TreeId },
+    /// The work tree is unchanged. The tree has conflict markers.
+    Conflict { tree: TreeId, paths: Vec<String>, messages: String },
+    /// The commit is not there.
+    Missing { reason: String },
+}
+
+impl MergeOutcome {
+    /// Returns the merged tree, if there is one.
+    pub fn tree(&self) -> Option<&TreeId> {
+        match self {
+            Self::Same { tree } | Self::Clean { tree } | Self::Conflict { tree, .. } => Some(tree),
+            Self::Missing { .. } => None,
+        }
+    }
+}
+
+impl RunningWorker {
+    /// Returns a job that is about to be started.
+    pub fn new(assignment: JobAssignment, since: Timestamp) -> Self {
+        Self {
+            assignment,
+            is_live: true,
+            place: None,
+            usage: Usage::default(),
+            iterations: 0,
+            ran: Millis::ZERO,
+            doing: String::new(),
+            losses: 0,
+            since,
+        }
+    }
+}
+
+impl ParallelState {
+    /// Returns the state before the first job.
+    pub fn new(policy: &ParallelPolicy) -> Self {
+        Self { concurrency: policy.jobs, ..Self::default() }
+    }
+
+    /// Returns how many workers are live.
+    pub fn count_live(&self) -> usize {
+        self.running.values().filter(|it| it.is_live).count()
+    }
+
+    /// Returns whether a worker is live.
+    pub fn has_live_workers(&self) -> bool {
+        self.running.values().any(|it| it.is_live)
+    }
+
+    /// Returns the worker of a task, live or not.
+    pub fn find_worker_of(&self, task: &TaskId) -> Option<&WorkerId> {
+        self.running.iter().find(|(_, it)| it.assignment.task == *task).map(|(worker, _)| worker)
+    }
+
+    /// Returns the candidate of a task.
+    pub fn find_candidate_of(&self, task: &TaskId) -> Option<&Candidate> {
+        self.queue.iter().find(|it| it.task == *task)
+    }
+
+    /// Returns whether a task is worked on or waits to land.
+    pub fn is_taken(&self, task: &TaskId) -> bool {
+        self.find_worker_of(task).is_some() || self.find_candidate_of(task).is_some()
+    }
+
+    /// Drops what is known of a task that does not land any more. Its candidate stays on a
+    /// ref.
+    pub fn drop_task(&mut self, task: &TaskId) {
+        self.queue.retain(|it| it.task != *task);
+        self.requeued.remove(task);
+    }
+
+    /// Returns what all workers have used.
+    pub fn total_usage(&self) -> Usage {
+        self.running.values().fold(self.spent, |sum, it| sum.plus(it.usage))
+    }
+
+    /// Returns how many iterations all workers have begun.
+    pub fn total_iterations(&self) -> u32 {
+        self.running.values().fold(self.iterations, |sum, it| sum.saturating_add(it.iterations))
+    }
+}

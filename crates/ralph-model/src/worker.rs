@@ -1,0 +1,141 @@
+//! Workers of a parallel run: what they are given, what they report, and what they end with.
+//!
+//! Not here: how they are started (`ralph-io`), and what follows from a result.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::abandoned_task::AbandonedTask;
+use crate::agent::AgentKind;
+use crate::agent_output::Usage;
+use crate::attempt::AttemptLog;
+use crate::budget::Budget;
+use crate::handoff::Handoff;
+use crate::ids::{TaskId, WorkerId};
+use crate::outcome::Outcome;
+use crate::recipe::Recipe;
+use crate::task::Task;
+use crate::units::{Millis, Timestamp};
+use crate::worktree::{CommitId, TreeId};
+
+/// What is recorded of a job: everything but what follows from the recipe.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobAssignment {
+    pub worker: WorkerId,
+    pub task: TaskId,
+    /// From 1; a task is started again on a later tip in the next one.
+    pub round: u32,
+    /// The tip it starts from. None until the job is assigned.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base: Option<CommitId>,
+    /// The merged tree of the round before, with conflict markers, as uncommitted work.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start_tree: Option<TreeId>,
+    pub share: WorkerShare,
+}
+
+/// What a worker may use, counted from the beginning of its run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkerShare {
+    pub budget: Budget,
+    pub iterations: u32,
+}
+
+/// A job, complete.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Job {
+    pub assignment: JobAssignment,
+    /// The project directory of the run.
+    pub project: PathBuf,
+    /// The task file of the run.
+    pub task_file: PathBuf,
+    /// For this task alone, without baseline. Its task file is still the one of the run.
+    pub recipe: Box<Recipe>,
+    /// The workers that keep their clones; other clones are free.
+    pub keep: Vec<WorkerId>,
+}
+
+/// How a worker ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct JobResult {
+    pub outcome: Outcome,
+    /// The clone, such as `s2`.
+    pub place: String,
+    /// Where its commits are fetched from.
+    pub repository: PathBuf,
+    /// Its last commit; none if nothing was committed.
+    #[serde(default)]
+    pub commit: Option<CommitId>,
+    /// The tree of that commit.
+    #[serde(default)]
+    pub tree: Option<TreeId>,
+    /// The failure branch, without `refs/heads/`, if the task failed.
+    #[serde(default)]
+    pub failure_branch: Option<String>,
+    /// By gate: the tree it passed on last.
+    #[serde(default)]
+    pub passed: BTreeMap<String, TreeId>,
+    pub usage: Usage,
+    pub iterations: u32,
+    /// Running time of its run.
+    pub ran: Millis,
+    /// The task as the worker's list has it at the end.
+    #[serde(default)]
+    pub task: Option<Box<Task>>,
+    /// Tasks that its agent added.
+    #[serde(default)]
+    pub added: Vec<Task>,
+    #[serde(default)]
+    pub handoffs: Vec<Handoff>,
+    /// Why the task was given up, if it was.
+    #[serde(default)]
+    pub abandoned: Option<AbandonedTask>,
+    #[serde(default)]
+    pub log: AttemptLog,
+}
+
+/// What a worker reports.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WorkerEvent {
+    Started {
+        worker: WorkerId,
+        place: String,
+    },
+    /// After each iteration, with the sums of its run.
+    Progressed {
+        worker: WorkerId,
+        usage: Usage,
+        iterations: u32,
+        ran: Millis,
+        doing: String,
+    },
+    Limited {
+        worker: WorkerId,
+        agent: AgentKind,
+        until: Option<Timestamp>,
+        kind: WorkerLimitKind,
+    },
+    Ended {
+        worker: WorkerId,
+        result: Box<JobResult>,
+    },
+    /// It is gone; all of them if it has no name.
+    Lost {
+        worker: Option<WorkerId>,
+        reason: String,
+    },
+    Warning {
+        text: String,
+    },
+}
+
+/// Why an agent's provider takes no calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WorkerLimitKind {
+    UsageLimit,
+    Overload,
+}
