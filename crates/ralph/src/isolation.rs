@@ -163,8 +163,8 @@ impl RunIsolation {
         roots.extend(places.outputs.iter().cloned());
         let kept = vec![places.state.clone()];
         let space = DiskLimit::new(roots, policy.limits.growth, kept);
-        let sandbox_launcher = SandboxLauncher::new(config, policy, places, endpoint)
-            .with_gate_proxy(gate_endpoint);
+        let sandbox_launcher =
+            SandboxLauncher::new(config, policy, places, endpoint).with_gate_proxy(gate_endpoint);
         let spec = sandbox_launcher
             .build_spec(&HandedFiles::default())
             .map_err(|error| to_spec_error(&error))?;

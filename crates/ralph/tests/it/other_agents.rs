@@ -1,4 +1,4 @@
-//! The adapters for Amp, Cline, Codex and OpenCode through the built binary: a stand-in on the `PATH`
+//! The adapters for Amp, Cline, Codex and `OpenCode` through the built binary: a stand-in on the `PATH`
 //! prints the stream that the real one prints.
 
 use std::fs;
@@ -69,7 +69,7 @@ fn a_whole_loop_with_codex() {
     check("codex", "⏺ command(ls)");
 }
 
-/// OpenCode adds the key to a configuration without it, before it does anything else.
+/// `OpenCode` adds the key to a configuration without it, before it does anything else.
 #[test]
 fn a_schema_that_an_agent_adds_to_its_configuration_is_removed_again() {
     let sealed = crate::repository();

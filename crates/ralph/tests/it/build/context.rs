@@ -40,7 +40,8 @@ fn names(facts: &Value) -> Vec<&str> {
 fn skills_use_the_room_that_is_left() {
     let sealed = project(&[with_skills("a", &["one", "two"])], &teller(), &settings(json!({})));
     for name in ["one", "two"] {
-        let rules: String = (0..180).map(|nth| format!("- Rule {nth} of {name}.\n")).collect();
+        let rules = (0..180).map(|nth| format!("- Rule {nth} of {name}.\n"));
+        let rules = rules.collect::<Vec<_>>().concat();
         sealed.write_file(&format!(".ralph/skills/{name}.md"), &rules);
     }
     let whole = looked_at(&sealed, &[]);
