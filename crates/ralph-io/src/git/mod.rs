@@ -38,6 +38,7 @@ mod repository;
 mod restore;
 mod run_refs;
 mod scan;
+mod scm_call;
 pub mod scratch;
 mod shadow;
 mod stash;

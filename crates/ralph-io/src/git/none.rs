@@ -14,7 +14,7 @@ use ralph_model::run::IterationMark;
 use ralph_model::worktree::{Checkpoint, TreeId};
 
 use super::command::{GitCommand, GitCommands};
-use super::vcs::{commit_with_other_scm, is_git, run_scm};
+use super::scm_call::{commit_with_other_scm, is_git, run_scm};
 use crate::environment::Variables;
 use crate::process::Watch;
 use crate::sandbox::Launcher;

@@ -17,7 +17,6 @@ use ralph_model::worktree::{
     CheckedOut, Checkpoint, CommitId, MAX_AUTORUN_CHANGES, TreeDiff, TreeId,
 };
 
-use super::command::{GitCommand, GitCommands};
 use super::git_dir_guard::GuardedFiles;
 use super::head::HeadState;
 use super::hooks::{CommitHookRun, CommitHooks};
@@ -27,6 +26,7 @@ use super::programs::ProgramWatch;
 use super::repository::GitRepository;
 use super::restore::{HeadPosition, RestoreTarget};
 use super::scan::SecretScan;
+use super::scm_call::{commit_with_other_scm, is_git, run_scm};
 use super::shadow::ShadowIndex;
 use crate::store::layout::{GIT_SCRATCH, create_private_directories};
 
@@ -531,53 +531,6 @@ impl Vcs for GitVcs {
     }
 }
 
-impl GitVcs {
-    /// Returns a command of the user that runs outside the sandbox.
-    pub(super) fn build_scm_call(&self, command: &str) -> GitCommand<'_> {
-        let call = GitCommand::new_user_call(command, &self.repository.project).without_sandbox();
-        let recursion = self.repository.config.find("push.recursesubmodules");
-        let is_confined = is_git(command) && self.repository.commands.is_confined();
-        // An agent can replace the `.git` of a submodule, and with it the configuration.
-        if is_confined && recursion.is_some_and(|it| it != "no") {
-            return call.with_setting("push.recurseSubmodules=check");
-        }
-        call
-    }
-}
-
-/// Runs a source-control command of the user.
-pub(super) fn run_scm(commands: &GitCommands, call: GitCommand<'_>) -> Result<ScmResult, VcsError> {
-    let ran = commands.run(call)?;
-    Ok(if ran.code == 0 {
-        ScmResult::Done
-    } else {
-        ScmResult::Failed { output: ran.output_text() }
-    })
-}
-
-/// Commits with a program that is not git. Its commit ids mean nothing to ralph.
-pub(super) fn commit_with_other_scm(
-    commands: &GitCommands,
-    project: &std::path::Path,
-    order: &CommitOrder,
-) -> Result<CommitResult, VcsError> {
-    let call = GitCommand::new_user_call(&order.command, project).with_args([
-        "commit",
-        "-m",
-        &order.message,
-    ]);
-    let ran = commands.run(call)?;
-    let output = ran.output_text();
-    match ran.code {
-        0 => Ok(CommitResult::Made(CommitId(String::new()))),
-        // Mercurial's message for it.
-        _ if output.contains("nothing changed") => Ok(CommitResult::Nothing),
-        code => Err(VcsError {
-            message: format!("`{} commit` failed (exit code {code}): {output}", order.command),
-        }),
-    }
-}
-
 /// Returns the trailers that mark what belongs to an iteration.
 pub(super) fn format_trailers(mark: &IterationMark) -> String {
     let mut trailers = format!("Ralph-Run: {}\nRalph-Iteration: {}\n", mark.run, mark.iteration);
@@ -605,8 +558,4 @@ fn format_checkpoint_ref(mark: &IterationMark, ago: u32) -> String {
 
 fn format_checkpoint_prefix(mark: &IterationMark) -> String {
     format!("refs/ralph/checkpoints/{}/", mark.run)
-}
-
-pub(super) fn is_git(command: &str) -> bool {
-    std::path::Path::new(command).file_name().is_some_and(|name| name == "git")
 }

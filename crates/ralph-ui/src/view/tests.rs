@@ -15,7 +15,7 @@ use ralph_model::agent::{AgentChoice, AgentKind};
 use ralph_model::agent_output::{Speaker, TextForm, Usage};
 use ralph_model::budget::Budget;
 use ralph_model::child::{ChildEnd, Ending, Leftovers, SoftLimit};
-use ralph_model::event::{JOURNAL_VERSION, Purpose};
+use ralph_model::event::Purpose;
 use ralph_model::failure::Failure;
 use ralph_model::gate::{Gate, GateKind, GateResult, GateStatus, Severity};
 use ralph_model::ids::{AskNumber, IterationNumber, Role, RunId};
@@ -82,7 +82,7 @@ impl Course {
 /// Returns the first event of a run.
 pub(crate) fn started(recipe: Recipe) -> Event {
     Event::RunStarted {
-        journal: JOURNAL_VERSION,
+        journal: 2,
         version: "0.1.0".into(),
         run: RunId("20261114-231500-k3f9".into()),
         project: "/home/ada/project".into(),

@@ -95,15 +95,15 @@ fn a_later_format_is_read_if_possible_and_never_written() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("journal.jsonl");
     let text = String::from_utf8(write(&path, &sample::build_events())).expect("text");
-    let later = text.replacen("\"journal\":2", "\"journal\":3,\"more\":true", 1);
+    let later = text.replacen("\"journal\":3", "\"journal\":4,\"more\":true", 1);
     fs::write(&path, format!("{later}{{torn")).expect("written");
     fold_journal(&path).expect("readable");
     let error = Journal::open_for_append(&path).expect_err("refused").to_string();
-    assert!(error.contains("has format 3, and this ralph knows 2"), "{error}");
+    assert!(error.contains("has format 4, and this ralph knows 3"), "{error}");
     assert_eq!(fs::read_to_string(&path).expect("readable"), format!("{later}{{torn"));
     fs::write(&path, later.replacen("\"type\":\"warned\"", "\"type\":\"dreamed\"", 1))
         .expect("written");
-    assert!(matches!(fold_journal(&path), Err(JournalError::Newer { version: 3, .. })));
+    assert!(matches!(fold_journal(&path), Err(JournalError::Newer { version: 4, .. })));
 }
 
 #[test]

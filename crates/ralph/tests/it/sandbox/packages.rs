@@ -96,5 +96,5 @@ fn a_tool_without_a_known_server_is_warned_about() {
     write_own_settings(&sealed, true);
     let end = ralph(&sealed, backend, &["run", "-p", "Work.", "-m", "1"]);
     let output = end.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(output.contains("nothing says from where cargo fetches packages"), "{output}");
+    assert!(output.contains("it is not known from where cargo fetches packages"), "{output}");
 }
