@@ -116,14 +116,15 @@ impl GitVcs {
         if self.find_hook(CommitHook::PrePush).is_none_or(|hook| is_lfs_hook(&hook)) {
             return Ok(CommitHookRun::Passed);
         }
-        let noting = self.scratch.join(CommitHook::PrePush.name());
-        let seen = self.scratch.join("pre-push.seen");
+        // It runs outside the sandbox, so not in the scratch directory, where hooks can write.
         let failed = |error: io::Error| VcsError {
-            message: format!("cannot write or read `{}`: {error}", noting.display()),
+            message: format!("cannot write to `{}`: {error}", self.directory.display()),
         };
-        remove_if_exists(&seen).map_err(failed)?;
+        let own = tempfile::tempdir_in(&self.directory).map_err(failed)?;
+        let noting = own.path().join(CommitHook::PrePush.name());
+        let seen = own.path().join("pre-push.seen");
         write_new(&noting, NOTING_HOOK, 0o755).map_err(failed)?;
-        let setting = format!("core.hooksPath={}", self.scratch.display());
+        let setting = format!("core.hooksPath={}", own.path().display());
         let call = self.build_scm_call(command).with_config(&[setting]);
         let call = call.with_args(["push", "--dry-run"]).with_args(args.iter().skip(1));
         // If this fails, the push fails too, and reports why.
