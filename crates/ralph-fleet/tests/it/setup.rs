@@ -1,0 +1,99 @@
+//! Setting up a fleet: `up`, and `join` over ssh with a stand-in for ssh.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::process::Stdio;
+
+use rustix::process::Signal;
+
+use super::setting::{
+    FleetPlace, FleetProcess, ServerProcess, find_children, find_free_port, send_signal, wait_until,
+};
+
+/// Passes the connections of `-L`, until its input ends.
+const SSH: &str = r#"#!/usr/bin/python3
+import os, select, socket, sys, threading
+arguments = sys.argv[1:]
+with open(os.environ["TEST_PLACE"] + "/ssh", "a") as log:
+    log.write(" ".join(arguments) + "\n")
+near, near_port, far, far_port = arguments[arguments.index("-L") + 1].split(":")
+server = socket.create_server((near, int(near_port)))
+def copy(a, b):
+    try:
+        while data := a.recv(8192):
+            b.sendall(data)
+    except OSError:
+        pass
+    for end in (a, b):
+        try:
+            end.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass
+def accept():
+    while True:
+        a, _ = server.accept()
+        try:
+            b = socket.create_connection((far, int(far_port)))
+        except OSError:
+            a.close()
+            continue
+        for pair in ((a, b), (b, a)):
+            threading.Thread(target=copy, args=pair, daemon=True).start()
+threading.Thread(target=accept, daemon=True).start()
+sys.stdin.read()
+"#;
+
+#[test]
+fn up_keeps_a_server_running_and_join_reaches_it_over_ssh() {
+    let place = FleetPlace::new(ServerProcess::shared());
+    let temporal = std::env::var_os("RALPH_TEST_TEMPORAL").expect("the server");
+    symlink(temporal, place.path().join("bin/temporal")).expect("a link");
+    place.write_program("ssh", SSH);
+    let port = find_free_port();
+    let up = |listen: &str| {
+        let mut command = place.fleet_command(&["up", "--listen", listen, "--no-page"]);
+        command.args(["--repository", &place.repository()]).env_remove("TEMPORAL_ADDRESS");
+        let log = fs::File::create(place.path().join("up.log")).expect("a file");
+        command.stdout(log).stderr(Stdio::piped());
+        FleetProcess::from_child(command.spawn().expect("it starts"))
+    };
+    let log = || fs::read_to_string(place.path().join("up.log")).unwrap_or_default();
+    // Without a login and encryption it listens on loopback only.
+    let (code, _, errors) = up("0.0.0.0:7233").wait_for_end();
+    assert_eq!(code, Some(2), "{errors}");
+    assert!(errors.contains("--trust-network"), "{errors}");
+
+    let server = up(&format!("127.0.0.1:{port}"));
+    wait_until("it runs", || log().contains("ralph-fleet join ssh://"));
+    assert!(log().contains(&format!("--port {port} --repository {}", place.repository())));
+    let first = find_children(server.id());
+    assert_eq!(first.len(), 1);
+
+    let mut command = place.fleet_command(&["join", "ssh://me@here:2222", "--name", "n1"]);
+    command.args(["--port", &port.to_string(), "--repository", &place.repository()]);
+    command.env("TEST_NODE", "n1").env_remove("TEMPORAL_ADDRESS");
+    let node_log = fs::File::create(place.path().join("node-n1.log")).expect("a file");
+    let node = command.stdout(node_log).stderr(Stdio::null()).spawn().expect("it starts");
+    let mut node = FleetProcess::from_child(node);
+    wait_until("it takes jobs", || place.read_node_log("n1").contains("takes jobs"));
+    let ssh = fs::read_to_string(place.path().join("ssh")).expect("a call of ssh");
+    assert!(ssh.ends_with(&format!(":127.0.0.1:{port} -p 2222 me@here cat\n")), "{ssh}");
+
+    // The server is killed: it comes back on its file, and the node takes jobs again.
+    send_signal(first[0], Signal::KILL);
+    wait_until("it runs again", || log().matches("the server runs").count() == 2);
+    let mut job = place.job_command("run", "quick");
+    job.env_remove("TEMPORAL_ADDRESS").stdout(Stdio::piped()).stderr(Stdio::piped());
+    let job = FleetProcess::from_child(job.spawn().expect("it starts"));
+    assert_eq!(job.wait_for_result(), "a1.1");
+
+    // The tunnel of a killed node ends with it.
+    let tunnels = find_children(node.id());
+    assert_eq!(tunnels.len(), 1);
+    node.kill();
+    wait_until("the tunnel ended", || !fs::exists(format!("/proc/{}", tunnels[0])).unwrap_or(true));
+    let second = find_children(server.id());
+    server.send_signal(Signal::TERM);
+    assert_eq!(server.wait_for_end().0, Some(0));
+    wait_until("the server ended", || !fs::exists(format!("/proc/{}", second[0])).unwrap_or(true));
+}
