@@ -21,8 +21,9 @@ pub struct AgentEnv {
     pub credentials: &'static [Credential],
     /// The user's configuration files that ralph copies into the sandbox.
     pub configuration: &'static [ConfigFile],
-    /// Directories of programs that the agent caches and cannot download in a sandbox: the user's
-    /// directory, and its path below the directory that ralph creates for the agent.
+    /// Directories of programs that the agent caches: the user's directory, and its path below the
+    /// directory that ralph creates for the agent. With [`EACH_VERSION`] at its end, each version
+    /// is one, so that the agent can add another.
     pub cached_programs: &'static [(AgentDirectory, &'static str)],
     /// Variables that ralph points at directories below the one it creates for the agent: caches
     /// that would be slow to rebuild for each call.
@@ -33,6 +34,9 @@ pub struct AgentEnv {
     /// Hint for a missing login, for agents known to wait forever without one.
     pub missing_login_hint: Option<&'static str>,
 }
+
+/// Directories of versions, by platform.
+pub const EACH_VERSION: &str = "/*/*";
 
 /// A directory that an environment variable can move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -48,7 +48,7 @@ mod turn_status;
 mod usage_error;
 
 pub use adapter::{AgentAdapter, TextRequest};
-pub use agent_env::{AgentDirectory, AgentEnv, Credential, CredentialSync};
+pub use agent_env::{AgentDirectory, AgentEnv, Credential, CredentialSync, EACH_VERSION};
 pub use call::{
     AgentCall, CallContext, IdleWatch, OuterSandbox, Privilege, StdinMode, SystemPrompt,
     has_only_model_flags,

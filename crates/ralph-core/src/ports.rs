@@ -2,6 +2,7 @@
 //!
 //! A second implementation of each lives in the test kit. Not here: any implementation.
 
+mod clock;
 mod workers;
 
 use std::path::{Path, PathBuf};
@@ -11,7 +12,6 @@ use ralph_model::agent_call_state::OpenSession;
 use ralph_model::agent_output::{AgentEvent, Reply};
 use ralph_model::amendment::AmendmentRecord;
 use ralph_model::capability::SchemaOutput;
-use ralph_model::control::{ControlRequestId, InboxEntry};
 use ralph_model::event::{Event, Purpose, Recorded};
 use ralph_model::gate::{Gate, GateResult, Severity};
 use ralph_model::glob::Pattern;
@@ -32,6 +32,7 @@ pub use ralph_model::worktree::{Observation, Survey};
 
 pub use crate::landing::scm::HookResult;
 pub use crate::landing::scm::HookTrial;
+pub use clock::{Clock, Moment, StopRequest};
 use ralph_model::task::{TaskChange, TaskList};
 use ralph_model::task_state::DirtyTasks;
 use ralph_model::units::{Millis, Timestamp, UsdMicros};
@@ -225,6 +226,17 @@ pub trait Vcs {
         scope: &[Pattern],
     ) -> Result<Option<String>, VcsError>;
 
+    /// Gives the files of the work tree that are to be replaced the content that they have in a
+    /// tree, and removes those that it does not have. What this overwrites must be recorded.
+    fn replace_files(
+        &mut self,
+        tree: &TreeId,
+        is_replaced: &dyn Fn(&str) -> bool,
+    ) -> Result<(), VcsError> {
+        let _ = (tree, is_replaced);
+        Ok(())
+    }
+
     /// Resets what is checked out (branch and commit) to a checkpoint, after saving the
     /// commits that this drops to a ref; the work tree stays as it is. Returns the ref,
     /// or nothing if nothing had moved. Repeated after a crash it returns the same ref.
@@ -388,8 +400,13 @@ pub trait Store {
     /// it is stored, shown or sent to agents.
     fn mask_secrets(&self, event: Event) -> Event;
 
-    /// Appends an event to the journal and syncs it. Only then is it a fact.
+    /// Appends an event to the journal. Only then is it a fact.
     fn append_event(&mut self, recorded: &Recorded) -> Result<(), StoreError>;
+
+    /// Makes sure that the events so far survive a power cut, where that matters.
+    fn sync_events(&mut self) -> Result<(), StoreError> {
+        Ok(())
+    }
 
     /// Reads a text of the project that a request needs. Returns nothing if it does not
     /// exist, and an error if it cannot be used.
@@ -419,8 +436,12 @@ pub trait Store {
         text: &str,
     ) -> Result<(), StoreError>;
 
-    /// Reads the plan that the agent maintains, and keeps a copy of a usable one.
-    fn inspect_plan(&mut self, file: &Path) -> PlanState;
+    /// Reads the plan that the agent maintains, and compares it with the copy. `removed` are the items
+    /// that were removed before the copy was made.
+    fn inspect_plan(&mut self, file: &Path, removed: &[String]) -> PlanState;
+
+    /// Keeps a copy of the plan if it is usable. If that fails, the last copy must do.
+    fn keep_plan(&mut self, file: &Path);
 
     /// Restores the plan from its copy, and keeps what is in its place.
     fn restore_plan(&mut self, file: &Path) -> Result<(), StoreError>;
@@ -527,39 +548,6 @@ pub struct StoreError {
     pub message: String,
 }
 
-/// Reads the clock and the user's control requests.
-pub trait Clock {
-    /// Reads the time and whether the user wants to stop.
-    fn read_moment(&mut self) -> Moment;
-
-    /// Waits until a moment of the wall clock, or until the user stops the run or sends a
-    /// control request. Calls `tick` about once a second with the time left.
-    fn wait_until(&mut self, until: Timestamp, tick: &mut dyn FnMut(Millis));
-
-    /// Returns the control requests that the run is not done with, oldest first.
-    fn read_control_requests(&mut self) -> Vec<InboxEntry>;
-
-    /// Removes a control request that is in the journal.
-    fn remove_control_request(&mut self, id: &ControlRequestId);
-}
-
-/// The time, and whether the user wants to stop.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Moment {
-    pub now: Timestamp,
-    /// Total running time of the run, without waits and pauses.
-    pub ran: Millis,
-    pub stop: StopRequest,
-}
-
-/// Whether the user wants to stop.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StopRequest {
-    Continue,
-    /// After the current operation.
-    Stop,
-}
-
 /// Shows progress.
 pub trait Ui {
     /// Shows an event that is in the journal, with the state that follows from it.
@@ -583,4 +571,6 @@ pub enum Activity<'a> {
     Paused { since: Timestamp },
     /// The run waits, with this much time left.
     Waiting { until: Timestamp, reason: ralph_model::event::WaitReason, left: Millis },
+    /// The run waits for its workers.
+    Workers(&'a RunState),
 }

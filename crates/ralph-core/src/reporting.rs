@@ -2,6 +2,7 @@
 
 pub mod current_action;
 pub mod notification;
+pub mod parallel_status;
 pub mod report;
 pub mod stats;
 pub mod telemetry;

@@ -56,7 +56,7 @@ const STARTS: [&str; 39] = [
 const MODULES: [&str; 6] = ["child_process", "fs", "os", "path", "open3", "fileutils"];
 
 /// Calls that remove files.
-const REMOVES: [&str; 28] = [
+const REMOVES: [&str; 29] = [
     "rmtree",
     "os.remove",
     "os.unlink",
@@ -85,6 +85,8 @@ const REMOVES: [&str; 28] = [
     "rm_rf",
     "Remove-Item",
     "delete(",
+    // Of Julia, with the home directory.
+    "rm(\u{F8F8}",
 ];
 
 /// Calls that write files.
@@ -218,7 +220,7 @@ const INTERPRETERS: [(&[&str], &str, &[&str]); 9] = [
 ];
 
 /// What the home directory is called in code. What is around a name is cut off later.
-const HOME_NAMES: [&str; 17] = [
+const HOME_NAMES: [&str; 19] = [
     "'HOME'",
     "\"HOME\"",
     "{HOME}",
@@ -236,6 +238,9 @@ const HOME_NAMES: [&str; 17] = [
     "USERPROFILE",
     "user_home",
     "UserHomeDir()",
+    // Where code within code had one of these.
+    "(~)",
+    "(~,",
 ];
 
 /// Marks the home directory in code.
@@ -377,7 +382,7 @@ pub(super) fn find_literals(code: &str) -> Vec<String> {
         let mut text = String::new();
         while let Some(next) = rest.next() {
             match next {
-                '\\' => text.extend(rest.next()),
+                '\\' => text.extend(rest.next().map(|it| if it == 'n' { '\n' } else { it })),
                 _ if next == end => break,
                 // `${process.env.HOME}/x`: the expression around the name goes.
                 HOME_MARK => {

@@ -66,13 +66,15 @@ pub(super) fn table(text: &str) -> Vec<(String, String)> {
         .collect()
 }
 
-pub(super) const TABLES: [(&str, &str); 6] = [
+pub(super) const TABLES: [(&str, &str); 8] = [
     ("deny", include_str!("../tests/data/deny.txt")),
     ("allow", include_str!("../tests/data/allow.txt")),
     ("deny", include_str!("../tests/data/more-deny.txt")),
     ("allow", include_str!("../tests/data/more-allow.txt")),
     ("deny", include_str!("../tests/data/classes-deny.txt")),
     ("allow", include_str!("../tests/data/classes-allow.txt")),
+    ("deny", include_str!("../tests/data/unseen-deny.txt")),
+    ("allow", include_str!("../tests/data/unseen-allow.txt")),
 ];
 
 #[test]

@@ -200,7 +200,10 @@ pub fn prepare_agent_state(
     );
     for (place, below) in agent_env.cached_programs {
         let user = place.resolve_path(variable).and_then(|it| it.canonicalize().ok());
-        prepared.readable.extend(link_user_directory(&directory, below, user).map_err(refused)?);
+        for (below, user) in list_cached_programs(below, user) {
+            let linked = link_user_directory(&directory, &below, user);
+            prepared.readable.extend(linked.map_err(refused)?);
+        }
     }
     if let Some((name, value)) = agent_env.enabling_variable
         && is_seeded
@@ -236,14 +239,34 @@ fn find_variable<'a>(env: &'a [(OsString, OsString)], name: &str) -> Option<&'a 
     found.map(|(_, value)| value)
 }
 
+/// Returns the directories to link: the path in the agent's own, and the user's.
+fn list_cached_programs(below: &str, user: Option<PathBuf>) -> Vec<(String, PathBuf)> {
+    let Some(user) = user.filter(|it| it.is_dir()) else { return Vec::new() };
+    let Some(below) = below.strip_suffix(agents::EACH_VERSION) else {
+        return vec![(below.to_owned(), user)];
+    };
+    let list = |directory: &Path| -> Vec<(String, PathBuf)> {
+        let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+        let named = entries.filter_map(|it| Some((it.file_name().into_string().ok()?, it.path())));
+        // A hidden one is being unpacked.
+        named.filter(|(name, path)| !name.starts_with('.') && path.is_dir()).collect()
+    };
+    let platforms = list(&user).into_iter();
+    platforms
+        .flat_map(|(platform, directory)| {
+            let versions = list(&directory).into_iter();
+            versions.map(move |(version, path)| (format!("{below}/{platform}/{version}"), path))
+        })
+        .collect()
+}
+
 /// Creates a link to a directory of the user in the agent's own, and returns that directory. A
 /// directory that the agent has filled itself stays.
 fn link_user_directory(
     directory: &ConfinedDirectory,
     below: &str,
-    user: Option<PathBuf>,
+    user: PathBuf,
 ) -> io::Result<Option<PathBuf>> {
-    let Some(user) = user.filter(|it| it.is_dir()) else { return Ok(None) };
     let mut steps: Vec<&str> = below.split('/').collect();
     let Some(name) = steps.pop() else { return Ok(None) };
     let mut place = directory.try_clone()?;

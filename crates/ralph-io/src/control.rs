@@ -85,7 +85,7 @@ pub(crate) fn send_as(
     request: &ControlRequest,
     by: Option<String>,
 ) -> Result<ControlRequestId, ControlError> {
-    if let ControlRequest::Note { text } = request {
+    if let Some(text) = request.note() {
         let chars = text.chars().count();
         if text.trim().is_empty() {
             return Err(ControlError::NoteEmpty);

@@ -29,3 +29,5 @@ pub mod store;
 pub mod telemetry;
 pub mod terminal;
 pub mod versions;
+pub mod worker_slots;
+pub mod workers;

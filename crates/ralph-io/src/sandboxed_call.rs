@@ -12,6 +12,7 @@ use ralph_core::reporting::report::REFUSED_CONNECTION;
 use ralph_core::sandbox::blocked_call::find_blocked_failure;
 use ralph_core::sandbox::gate_signs::{self, GateSandbox, OutsideView};
 use ralph_core::sandbox::hosts::format_url_pattern;
+use ralph_core::sandbox::model_hosts::is_telemetry_host;
 use ralph_model::agent::AgentOrigin;
 use ralph_model::child::{ChildEnd, Ending, NotStarted};
 use ralph_model::failure::{Failure, FailureClass};
@@ -167,7 +168,8 @@ impl SandboxedCall {
                 *failure = blocked;
             }
         }
-        let refused = refused.into_iter().map(|refusal| {
+        let worth_saying = refused.into_iter().filter(|it| !is_telemetry_host(&it.host));
+        let refused = worth_saying.map(|refusal| {
             let remedy = refusal.reason.remedy(&refusal.host, refusal.port);
             let remedy = remedy.map(|remedy| format!("; to allow it, {remedy}"));
             format!("{REFUSED_CONNECTION}{refusal}{}", remedy.unwrap_or_default())

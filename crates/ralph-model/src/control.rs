@@ -10,6 +10,7 @@ pub use pending_requests::{
 
 use serde::{Deserialize, Serialize};
 
+use crate::agent::AgentKind;
 use crate::ids::TaskId;
 use crate::units::Timestamp;
 
@@ -30,6 +31,11 @@ pub enum ControlRequest {
     Skip { task: TaskId },
     /// Add a note to the next prompt.
     Note { text: String },
+    /// Add a note to the next prompt of the worker on a task.
+    TaskNote { task: TaskId, text: String },
+    /// Call an agent only after a moment. A parallel run asks this of its workers when one of them
+    /// met a usage limit.
+    Hold { agent: AgentKind, until: Timestamp },
 }
 
 /// The id of a control request: later requests have greater ids.
@@ -71,6 +77,23 @@ impl ControlRequest {
             Self::StopNow => "stop now".to_owned(),
             Self::Skip { task } => format!("skip task {task}"),
             Self::Note { .. } => "a note for the next prompt".to_owned(),
+            Self::TaskNote { task, .. } => format!("a note for the next prompt of {task}"),
+            Self::Hold { agent, until } => {
+                format!("wait for the limit of {} until {}", agent.name(), until.to_utc())
+            }
+        }
+    }
+
+    /// Returns the text of a note.
+    pub fn note(&self) -> Option<&str> {
+        match self {
+            Self::Note { text } | Self::TaskNote { text, .. } => Some(text),
+            Self::Pause
+            | Self::Resume
+            | Self::Stop
+            | Self::StopNow
+            | Self::Skip { .. }
+            | Self::Hold { .. } => None,
         }
     }
 }

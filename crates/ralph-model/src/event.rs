@@ -245,6 +245,24 @@ pub enum Event {
     },
 }
 
+impl Event {
+    /// Returns the worker that an event is about.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "most events are about no worker")]
+    pub fn worker(&self) -> Option<&WorkerId> {
+        match self {
+            Self::JobAssigned { assignment } => Some(&assignment.worker),
+            Self::WorkerStarted { worker, .. }
+            | Self::WorkerProgressed { worker, .. }
+            | Self::WorkerLimited { worker, .. }
+            | Self::WorkerEnded { worker, .. }
+            | Self::WorkerLost { worker: Some(worker), .. }
+            | Self::WorkerCanceled { worker }
+            | Self::CandidateMerged { worker, .. } => Some(worker),
+            _ => None,
+        }
+    }
+}
+
 /// What an agent's answer is used for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -83,7 +83,9 @@ fn hash_other_fields(task: &Task) -> Fingerprint {
     let texts = [order.as_str(), needs_docs, lengths.as_str(), task.notes.as_str()];
     let depends_on = task.depends_on.iter().map(|id| id.0.as_str());
     let names = task.skills.iter().chain(&task.libraries).map(String::as_str);
-    Fingerprint::from_texts(texts.into_iter().chain(depends_on).chain(names))
+    let touches = task.touches.first().map(|_| "touches").into_iter();
+    let touches = touches.chain(task.touches.iter().map(String::as_str));
+    Fingerprint::from_texts(texts.into_iter().chain(depends_on).chain(names).chain(touches))
 }
 
 /// The file format of a task's state, with the field names of `ralph/tasks.json`.

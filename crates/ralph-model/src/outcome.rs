@@ -89,6 +89,10 @@ pub enum Outcome {
     TasksLost {
         message: String,
     },
+    /// No worker can start: its clone cannot be made or set up, or there is too little disk space.
+    WorkersFailed {
+        message: String,
+    },
     Interrupted,
 }
 
@@ -120,9 +124,10 @@ impl Outcome {
             | Self::ApprovedAtCap { .. }
             | Self::BaselineBroken { .. }
             | Self::SandboxBlocked { .. } => ExitStatus::Incomplete,
-            Self::PromptLost { .. } | Self::PlanMissing | Self::TasksLost { .. } => {
-                ExitStatus::BadInput
-            }
+            Self::PromptLost { .. }
+            | Self::PlanMissing
+            | Self::TasksLost { .. }
+            | Self::WorkersFailed { .. } => ExitStatus::BadInput,
             Self::AgentFailed { .. } | Self::NoCommitMessage => ExitStatus::AgentFailed,
             Self::ScmFailed { .. } | Self::GitFailed { .. } => ExitStatus::GitFailed,
             Self::Interrupted => ExitStatus::Interrupted,
@@ -205,6 +210,7 @@ impl fmt::Display for Outcome {
                     "not complete: `{command}` fails because {reason} ({line}); the work is kept, and the attempt does not count"
                 )
             }
+            Self::WorkersFailed { message } => write!(f, "no worker can start: {message}"),
             Self::Interrupted => f.write_str("interrupted"),
         }
     }

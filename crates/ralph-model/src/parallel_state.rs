@@ -12,6 +12,7 @@ use crate::agent_output::Usage;
 use crate::ids::{TaskId, WorkerId};
 use crate::outcome::Outcome;
 use crate::recipe::ParallelPolicy;
+use crate::task::{TaskList, TaskStatus};
 use crate::units::{Millis, Timestamp};
 use crate::worker::{JobAssignment, JobResult};
 use crate::worktree::{CommitId, TreeId};
@@ -29,6 +30,10 @@ pub struct ParallelState {
     pub jobs: BTreeMap<TaskId, u32>,
     /// Agents that take no calls before a moment.
     pub holds: BTreeMap<AgentKind, Timestamp>,
+    /// How often agents took no calls since work landed last.
+    pub overloads: u32,
+    /// How often in a row gates failed after a merge.
+    pub red_merges: BTreeMap<String, u32>,
     /// How many workers may run now.
     pub concurrency: u32,
     /// How often a path was in conflict.
@@ -77,8 +82,13 @@ pub struct Requeue {
     /// The next round.
     pub round: u32,
     pub reason: String,
+    /// The tip that the work was merged into. The next round starts from there: on a later one
+    /// the merged tree would undo what has landed since.
+    pub base: Option<CommitId>,
     /// The merged tree, if there was one.
     pub tree: Option<TreeId>,
+    /// Paths with conflict markers in it.
+    pub conflicts: Vec<String>,
 }
 
 /// A candidate that was merged in the open iteration.
@@ -96,7 +106,12 @@ pub enum MergeOutcome {
     /// Nothing landed since the worker's base: the tree is the worker's, except for the list.
     Same { tree: TreeId },
     /// Both sides changed something, and the result is in the work tree.
-    Clean { tree: TreeId },
+    Clean {
+        tree: TreeId,
+        /// Files that the user changed and did not commit. They are part of the tree.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        edits: Vec<String>,
+    },
     /// The work tree is unchanged. The tree has conflict markers.
     Conflict { tree: TreeId, paths: Vec<String>, messages: String },
     /// The commit is not there.
@@ -107,7 +122,9 @@ impl MergeOutcome {
     /// Returns the merged tree, if there is one.
     pub fn tree(&self) -> Option<&TreeId> {
         match self {
-            Self::Same { tree } | Self::Clean { tree } | Self::Conflict { tree, .. } => Some(tree),
+            Self::Same { tree } | Self::Clean { tree, .. } | Self::Conflict { tree, .. } => {
+                Some(tree)
+            }
             Self::Missing { .. } => None,
         }
     }
@@ -161,6 +178,19 @@ impl ParallelState {
         self.find_worker_of(task).is_some() || self.find_candidate_of(task).is_some()
     }
 
+    /// Returns a worker whose task is not open any more: the user removed or skipped it.
+    pub fn find_needless_worker(&self, list: &TaskList) -> Option<&WorkerId> {
+        let mut running = self.running.iter();
+        running.find(|(_, it)| !is_open(list, &it.assignment.task)).map(|(worker, _)| worker)
+    }
+
+    /// Drops candidates of tasks that are not open any more, except of the one that is being
+    /// merged. They stay on refs.
+    pub fn drop_closed_tasks(&mut self, list: &TaskList, merging: Option<&TaskId>) {
+        self.queue.retain(|it| merging == Some(&it.task) || is_open(list, &it.task));
+        self.requeued.retain(|task, _| is_open(list, task));
+    }
+
     /// Drops what is known of a task that does not land any more. Its candidate stays on a
     /// ref.
     pub fn drop_task(&mut self, task: &TaskId) {
@@ -176,5 +206,13 @@ impl ParallelState {
     /// Returns how many iterations all workers have begun.
     pub fn total_iterations(&self) -> u32 {
         self.running.values().fold(self.iterations, |sum, it| sum.saturating_add(it.iterations))
+    }
+}
+
+/// Returns whether a task is in the list and neither finished nor skipped.
+fn is_open(list: &TaskList, task: &TaskId) -> bool {
+    match list.find_task(task).map(|task| task.status) {
+        Some(TaskStatus::Pending | TaskStatus::InProgress) => true,
+        Some(TaskStatus::Done | TaskStatus::Failed | TaskStatus::Skipped) | None => false,
     }
 }

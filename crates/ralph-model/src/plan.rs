@@ -60,9 +60,13 @@ pub struct RemovedItems {
     pub count: u32,
     /// How many of them are not struck through in the plan either.
     pub deleted: u32,
-    /// The first of them, deleted ones before struck ones.
-    pub first: Vec<String>,
+    /// The items, deleted ones before struck ones. In old journals only the first five.
+    #[serde(rename = "first")]
+    pub items: Vec<String>,
 }
+
+/// How many items a message names.
+pub const NAMED_ITEMS: usize = 5;
 
 impl RemovedItems {
     /// Returns whether no item was removed.
@@ -77,8 +81,9 @@ impl RemovedItems {
             1 => "1 item was".to_owned(),
             count => format!("{count} items were"),
         };
-        let more = if self.first.len() < self.count as usize { "; ..." } else { "" };
-        let names = self.first.join("; ");
+        let first = &self.items[..self.items.len().min(NAMED_ITEMS)];
+        let more = if first.len() < self.count as usize { "; ..." } else { "" };
+        let names = first.join("; ");
         Some(format!("{items} removed from the plan and never marked done: {names}{more}"))
     }
 }

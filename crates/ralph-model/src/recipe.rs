@@ -33,7 +33,7 @@ use crate::units::Millis;
 use crate::worktree::Checkpoint;
 
 pub use ownership::{CommitOwner, HistoryOwner, Ownership};
-pub use parallel::{MOST_JOBS, OverlapPolicy, ParallelPolicy};
+pub use parallel::{ClonePolicy, JobContext, MOST_JOBS, OtherTask, OverlapPolicy, ParallelPolicy};
 pub use prompt::{
     FinishNote, IterationCount, PlanFile, PlanPart, PromptPlan, PromptSource, RunPrompt, Template,
     TemplatePlace,
@@ -399,6 +399,9 @@ pub struct TaskWork {
     /// The state before the work of a failure branch was restored; changes count from there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restored_onto: Option<Checkpoint>,
+    /// What the run knows of the parallel run whose job it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job: Option<Box<JobContext>>,
 }
 
 /// Which tasks that failed before a run are tried again.
@@ -458,6 +461,7 @@ impl TaskWork {
             earlier: Vec::new(),
             added: Vec::new(),
             restored_onto: None,
+            job: None,
         }
     }
 

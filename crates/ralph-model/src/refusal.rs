@@ -29,6 +29,8 @@ pub enum RefusalKind {
     Secrets,
     /// It came with changes to git's own files.
     GitTampering,
+    /// It left conflict markers of a merge.
+    ConflictMarkers,
     /// Its files change each time the gates run.
     UnstableFiles,
     /// The project's commit hook does not accept it.
@@ -36,10 +38,11 @@ pub enum RefusalKind {
 }
 
 impl RefusalKind {
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::ProtectedPaths,
         Self::Secrets,
         Self::GitTampering,
+        Self::ConflictMarkers,
         Self::UnstableFiles,
         Self::CommitHook,
     ];
@@ -50,6 +53,7 @@ impl RefusalKind {
             Self::ProtectedPaths => "protected paths",
             Self::Secrets => "secrets",
             Self::GitTampering => "git's own files",
+            Self::ConflictMarkers => "conflict markers",
             Self::UnstableFiles => "files changed by gates",
             Self::CommitHook => "commit hook",
         }

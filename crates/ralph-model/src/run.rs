@@ -59,6 +59,8 @@ pub struct RunState {
     pub passed_trees: BTreeMap<String, TreeId>,
     /// How many tests gates run, by gate, where it is known.
     pub test_numbers: BTreeMap<String, TestNumbers>,
+    /// Items that were removed from the plan and never marked as done.
+    pub removed_items: Vec<String>,
     /// Autorun files that agents changed.
     pub autorun_changes: BTreeSet<AutorunChange>,
     /// Files in which something was refused that only has the shape of a secret.
@@ -168,6 +170,11 @@ impl RunState {
     pub fn total_usage(&self) -> Usage {
         let workers = self.parallel.as_ref().map(|it| it.total_usage()).unwrap_or_default();
         self.totals.usage.plus(workers)
+    }
+
+    /// Returns whether a hard gate failed before the first agent call.
+    pub fn has_red_baseline(&self) -> bool {
+        self.baseline.iter().flat_map(|it| &it.results).any(GateResult::is_hard_failure)
     }
 
     /// Returns whether a gate failed before the first agent call.

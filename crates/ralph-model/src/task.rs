@@ -50,6 +50,10 @@ pub struct Task {
     pub order: Option<i64>,
     /// The tasks that must be done before.
     pub depends_on: Vec<TaskId>,
+    /// Globs of the paths that it is expected to change. Tasks whose globs overlap are not done
+    /// at the same time.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub touches: Vec<String>,
     /// Skills to include in the prompt, by name.
     pub skills: Vec<String>,
     /// Libraries whose documentation is looked up first.
@@ -243,6 +247,7 @@ impl Task {
             acceptance_criteria: Vec::new(),
             order: None,
             depends_on: Vec::new(),
+            touches: Vec::new(),
             skills: Vec::new(),
             libraries: Vec::new(),
             needs_docs: false,

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use crate::abandoned_task::AbandonedTask;
+use crate::amendment::AmendmentRecord;
 use crate::attempt::{AttemptLog, EarlierAttempts};
 use crate::handoff::{Handoff, LeftOpen, WorkOutcome};
 use crate::ids::TaskId;
@@ -55,6 +56,9 @@ pub struct TaskState {
     /// The proposals of agents in this run, by id.
     #[serde(default)]
     pub proposed: BTreeSet<String>,
+    /// The same in full, for the parallel run that a worker belongs to.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub proposals: Vec<AmendmentRecord>,
     /// Tasks that were removed from the list since the run began. They still count in the
     /// number of tasks, so that a shorter list does not look like more finished work.
     #[serde(default)]
@@ -122,6 +126,7 @@ impl TaskState {
             diverging: BTreeMap::new(),
             given_up: BTreeMap::new(),
             proposed: BTreeSet::new(),
+            proposals: Vec::new(),
             removed: BTreeSet::new(),
             added: BTreeSet::new(),
             left_open: BTreeMap::new(),

@@ -20,6 +20,11 @@ impl Version {
         Self { major, minor, patch }
     }
 
+    /// Returns whether two versions differ at most in the last number.
+    pub fn is_same_minor(self, other: Self) -> bool {
+        (self.major, self.minor) == (other.major, other.minor)
+    }
+
     /// Finds the first version in a text such as `codex-cli 0.166.0` or `2.1.325 (Claude Code)`.
     pub fn find_in(text: &str) -> Option<Self> {
         // A letter before a number is a `v` or belongs to another word.

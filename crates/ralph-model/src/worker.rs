@@ -3,19 +3,21 @@
 //! Not here: how they are started (`ralph-io`), and what follows from a result.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use crate::abandoned_task::AbandonedTask;
 use crate::agent::AgentKind;
 use crate::agent_output::Usage;
+use crate::amendment::AmendmentRecord;
 use crate::attempt::AttemptLog;
 use crate::budget::Budget;
 use crate::handoff::Handoff;
-use crate::ids::{TaskId, WorkerId};
+use crate::ids::{IterationNumber, RunId, TaskId, WorkerId};
+use crate::memory::Memory;
 use crate::outcome::Outcome;
-use crate::recipe::Recipe;
+use crate::recipe::{ClonePolicy, Recipe};
 use crate::task::Task;
 use crate::units::{Millis, Timestamp};
 use crate::worktree::{CommitId, TreeId};
@@ -33,6 +35,12 @@ pub struct JobAssignment {
     /// The merged tree of the round before, with conflict markers, as uncommitted work.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_tree: Option<TreeId>,
+    /// Paths that were in conflict in the round before.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub conflicts: Vec<String>,
+    /// If this worker compacts the memory first: the last iteration whose handoff it gets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compacts: Option<IterationNumber>,
     pub share: WorkerShare,
 }
 
@@ -47,6 +55,8 @@ pub struct WorkerShare {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Job {
     pub assignment: JobAssignment,
+    /// The run that it belongs to.
+    pub run: RunId,
     /// The project directory of the run.
     pub project: PathBuf,
     /// The task file of the run.
@@ -55,6 +65,9 @@ pub struct Job {
     pub recipe: Box<Recipe>,
     /// The workers that keep their clones; other clones are free.
     pub keep: Vec<WorkerId>,
+    /// How clones are made.
+    #[serde(default)]
+    pub clones: ClonePolicy,
 }
 
 /// How a worker ended.
@@ -87,13 +100,44 @@ pub struct JobResult {
     /// Tasks that its agent added.
     #[serde(default)]
     pub added: Vec<Task>,
+    /// Changes of the list that its agent proposes to the user.
+    #[serde(default)]
+    pub proposals: Vec<AmendmentRecord>,
     #[serde(default)]
     pub handoffs: Vec<Handoff>,
+    /// The new memory, if it compacted.
+    #[serde(default)]
+    pub memory: Option<Box<Memory>>,
     /// Why the task was given up, if it was.
     #[serde(default)]
     pub abandoned: Option<AbandonedTask>,
     #[serde(default)]
     pub log: AttemptLog,
+}
+
+impl JobResult {
+    /// Returns the result of a job whose run could not begin.
+    pub fn without_work(outcome: Outcome, place: &str, repository: &Path) -> Self {
+        Self {
+            outcome,
+            place: place.to_owned(),
+            repository: repository.to_owned(),
+            commit: None,
+            tree: None,
+            failure_branch: None,
+            passed: BTreeMap::new(),
+            usage: Usage::default(),
+            iterations: 0,
+            ran: Millis::ZERO,
+            task: None,
+            added: Vec::new(),
+            proposals: Vec::new(),
+            handoffs: Vec::new(),
+            memory: None,
+            abandoned: None,
+            log: AttemptLog::default(),
+        }
+    }
 }
 
 /// What a worker reports.

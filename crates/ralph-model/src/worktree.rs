@@ -70,6 +70,9 @@ pub struct Observation {
     /// git's own files that were changed, and were restored.
     #[serde(default, rename = "meddling", skip_serializing_if = "Vec::is_empty")]
     pub git_tampering: Vec<String>,
+    /// Files in which conflict markers of a merge were left.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub conflict_markers: Vec<String>,
     /// Changed autorun files; at most `MAX_AUTORUN_CHANGES`.
     #[serde(default, rename = "planted", skip_serializing_if = "Vec::is_empty")]
     pub autorun_changes: Vec<AutorunChange>,

@@ -223,7 +223,7 @@ impl Sealed {
         self.run_git(&["log", "--format=%s"]).lines().map(str::to_owned).collect()
     }
 
-    /// Returns the runs of the project, oldest first.
+    /// Returns the runs of the project, oldest first, without those of workers.
     pub fn runs(&self) -> Vec<PathBuf> {
         let mut runs = Vec::new();
         for project in fs::read_dir(self.state_dir()).into_iter().flatten().flatten() {
@@ -231,6 +231,11 @@ impl Sealed {
                 runs.push(run.path());
             }
         }
+        // The id of a worker's run is longer than the one of the run that it belongs to.
+        let is_worker = |run: &Path| {
+            run.file_name().is_some_and(|name| name.to_string_lossy().split('-').count() > 3)
+        };
+        runs.retain(|run| !is_worker(run));
         // Several runs may begin within the same second, which is all that their ids contain.
         runs.sort_by_key(|run| {
             let text = fs::read_to_string(run.join("journal.jsonl")).unwrap_or_default();

@@ -18,10 +18,10 @@ use ralph_core::ports::{
 };
 use ralph_core::run_loop::engine::{Engine, EngineError, RunStart};
 use ralph_core::run_loop::fold::fold_events;
-use ralph_core::tasks::plan::{add_removed_items, assess_plan_text, find_removed_items};
+use ralph_core::tasks::plan::assess_changed_plan;
 use ralph_model::agent_output::{AgentEvent, Reply, Usage};
 use ralph_model::child::{ChildEnd, Ending, Leftovers, SoftLimit};
-use ralph_model::control::SubmittedRequest;
+use ralph_model::control::{ControlRequest, SubmittedRequest};
 use ralph_model::event::{Event, Recorded};
 use ralph_model::failure::{Failure, FailureClass};
 use ralph_model::gate::{GateResult, GateStatus};
@@ -34,6 +34,7 @@ use ralph_model::recipe::Recipe;
 use ralph_model::run::IterationMark;
 use ralph_model::task::{TaskList, TasksFound};
 use ralph_model::units::{Millis, Tokens, UsdMicros};
+use ralph_model::worker::WorkerLimitKind;
 use ralph_model::worktree::{CommitId, TreeId};
 
 pub use workers::ScriptedWorker;
@@ -53,6 +54,9 @@ pub type AgentScript = fn(&AgentRequest, &str) -> ScriptedAction;
 
 /// What an agent that owns the task list does to it, from the request and the world's seed.
 pub type ListScript = fn(&AgentRequest, u64, &mut TaskList);
+
+/// What the user does to the task file.
+pub type UserEdit = fn(&mut TaskList);
 
 /// What else an agent does to the world.
 pub type WorldScript = fn(&AgentRequest, &mut ScriptedWorld);
@@ -96,8 +100,6 @@ pub struct ScriptedWorld {
     pub plan: Option<String>,
     /// ralph's copy of it, which no agent can change.
     pub plan_copy: Option<String>,
-    /// Items that were removed from the plan.
-    pub removed_items: Vec<String>,
     /// The output of a hook that refuses commits, while there is one.
     pub hook: Option<String>,
     /// The user stops the run once the clock shows this.
@@ -117,12 +119,22 @@ pub struct ScriptedWorld {
     pub worker_polls: BTreeMap<TaskId, u32>,
     /// How often the workers of tasks are still killed at their end.
     pub losses: BTreeMap<TaskId, u32>,
+    /// The port calls at which the workers of tasks die, once.
+    pub worker_deaths: BTreeMap<TaskId, u64>,
+    /// The task at whose start the worker host turns out to be gone, once.
+    pub lost_host: Option<TaskId>,
     /// The commits of workers: the trees of base and commit.
     pub candidates: BTreeMap<String, (String, String)>,
     /// What was fetched from workers.
     pub fetched: Vec<(WorkerId, Option<CommitId>)>,
     /// The merged trees of workers whose tasks start again.
     pub requeued: BTreeMap<WorkerId, TreeId>,
+    /// Limits that the workers of tasks report, once.
+    pub limits: BTreeMap<TaskId, WorkerLimitKind>,
+    /// The requests that were sent to workers.
+    pub sent: Vec<(WorkerId, ControlRequest)>,
+    /// What the user does to the task file, once, and how long after the start.
+    pub user_edit: Option<(i64, UserEdit)>,
     /// The trees on which a flaky gate has failed.
     pub flaked: BTreeSet<String>,
     /// Distinguishes random worlds.
@@ -165,7 +177,6 @@ impl SharedWorld {
             companion_files: BTreeMap::new(),
             plan: None,
             plan_copy: None,
-            removed_items: Vec::new(),
             hook: None,
             stop_at: None,
             inbox: Vec::new(),
@@ -176,9 +187,14 @@ impl SharedWorld {
             workers: BTreeMap::new(),
             worker_polls: BTreeMap::new(),
             losses: BTreeMap::new(),
+            worker_deaths: BTreeMap::new(),
+            lost_host: None,
             candidates: BTreeMap::new(),
             fetched: Vec::new(),
             requeued: BTreeMap::new(),
+            limits: BTreeMap::new(),
+            sent: Vec::new(),
+            user_edit: None,
             flaked: BTreeSet::new(),
             seed: 0,
             script,
@@ -393,7 +409,9 @@ impl Store for SharedWorld {
             }
             ProjectText::Companion { name, .. } => Ok(world.companion_files.get(*name).cloned()),
             ProjectText::Skill(name) => Ok((name == "known").then(|| "Know this.".to_owned())),
-            ProjectText::Excerpt { path, .. } => Ok((path == "tree").then(|| world.tree.clone())),
+            ProjectText::Excerpt { path, .. } if path == "tree" => Ok(Some(world.tree.clone())),
+            // Files in conflict; `<<<` is a marker.
+            ProjectText::Excerpt { .. } => Ok(Some(world.tree.replace(" <<<", "\n<<<<<<< ours"))),
         }
     }
 
@@ -431,16 +449,13 @@ impl Store for SharedWorld {
         Ok(())
     }
 
-    fn inspect_plan(&mut self, _file: &Path) -> PlanState {
+    fn inspect_plan(&mut self, _file: &Path, removed: &[String]) -> PlanState {
         self.count_call();
-        let mut world = self.0.borrow_mut();
+        let world = self.0.borrow();
         match world.plan.clone() {
             Some(text) if !text.trim().is_empty() => {
-                let before = world.plan_copy.replace(text.clone());
-                let known = std::mem::take(&mut world.removed_items);
-                world.removed_items =
-                    find_removed_items(&known, before.as_deref().unwrap_or_default(), &text);
-                add_removed_items(assess_plan_text(&text), &world.removed_items, &text)
+                let before = world.plan_copy.as_deref().unwrap_or_default();
+                assess_changed_plan(removed, before, &text)
             }
             text => PlanState::Lost {
                 loss: if text.is_some() { PlanLoss::Empty } else { PlanLoss::Missing },
@@ -450,6 +465,15 @@ impl Store for SharedWorld {
                 },
             },
         }
+    }
+
+    fn keep_plan(&mut self, _file: &Path) {
+        self.count_call();
+        let plan = self.0.borrow().plan.clone();
+        if let Some(text) = plan.filter(|text| !text.trim().is_empty()) {
+            self.0.borrow_mut().plan_copy = Some(text);
+        }
+        self.count_call();
     }
 
     fn restore_plan(&mut self, _file: &Path) -> Result<(), StoreError> {

@@ -32,6 +32,9 @@ pub(crate) fn format_control_event(event: &Event) -> Option<String> {
                 ControlRequest::Note { text } => {
                     format!("{by} left a note for the next prompt: {text}")
                 }
+                ControlRequest::TaskNote { task, text } => {
+                    format!("{by} left a note for the next prompt of {task}: {text}")
+                }
                 request => format!("{by} asked to {}", request.describe()),
             };
             Some(match refused {

@@ -11,9 +11,13 @@ mod frame;
 mod outcome;
 mod sections;
 mod stats;
+mod workers;
+
+use std::collections::BTreeMap;
 
 use ralph_core::reporting::current_action::CurrentAction;
 use ralph_core::reporting::report::{Summary, Timeline};
+use ralph_model::ids::WorkerId;
 use ralph_model::worktree::TreeId;
 
 pub use frame::{Controls, ListedRun, ListedRunState, render_document, render_list_page};
@@ -34,6 +38,7 @@ pub struct PageInput<'a> {
     pub project: &'a str,
     pub status: RunActivity,
     pub live: LiveFacts<'a>,
+    pub workers: &'a WorkerKeys,
     pub clock: &'a WallClock,
     pub diff: &'a mut DiffReader<'a>,
 }
@@ -46,6 +51,9 @@ pub struct LiveFacts<'a> {
     /// The last lines of the agent's stream.
     pub stream: &'a str,
 }
+
+/// The keys of the pages of workers that have one.
+pub type WorkerKeys = BTreeMap<WorkerId, String>;
 
 /// A part of a page, which can be replaced separately.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,6 +75,7 @@ pub fn render_parts(facts: &mut PageInput<'_>) -> Vec<PagePart> {
         ("progress", sections::render_progress(timeline)),
         ("timeline", attempts::render_timeline(timeline, clock)),
         ("tasks", sections::render_tasks(summary)),
+        ("workers", workers::render_workers(summary, facts.status, facts.workers, clock)),
         ("left-open", sections::render_left_open(summary)),
         ("costs", sections::render_roles(summary)),
         ("gates", sections::render_gates(summary)),

@@ -17,6 +17,7 @@
 )]
 
 mod action_line;
+mod answer_text;
 pub mod budget;
 mod compaction_line;
 mod control_lines;
@@ -50,4 +51,5 @@ pub mod tui;
 mod verbose;
 pub mod view;
 mod wait_lines;
+mod worker_lines;
 pub mod writer;

@@ -51,9 +51,10 @@ pub(crate) fn quote_word(word: &str) -> String {
 /// Returns the name of the agent with its model or command.
 pub(crate) fn format_agent_name(agent: &AgentChoice) -> String {
     let detail = match agent.kind.origin() {
-        AgentOrigin::Product => agent.model.as_ref(),
+        AgentOrigin::Product => agent.model.clone(),
         AgentOrigin::Command | AgentOrigin::BuiltIn => {
-            agent.model.as_ref().or(Some(&agent.command))
+            let model = agent.model.as_ref().map(|model| format!(", {model}"));
+            Some(format!("{}{}", agent.command, model.unwrap_or_default()))
         }
     };
     let detail = detail.map(|detail| format!(" ({detail})")).unwrap_or_default();

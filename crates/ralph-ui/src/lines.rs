@@ -32,7 +32,7 @@ use crate::line_writer::LineWriter;
 use crate::status::describe_backend;
 use crate::stream::{self, choose_plural};
 use crate::style::{LineMark, Paint};
-use crate::{compaction_line, control_lines, sanitize, task_lines, wait_lines};
+use crate::{compaction_line, control_lines, sanitize, task_lines, wait_lines, worker_lines};
 
 /// Of the reason why a backend is not used; `ralph doctor` shows all of it.
 const REASON_CHARS: usize = 60;
@@ -77,6 +77,9 @@ impl RunLines {
         recorded: &Recorded,
         state: &RunState,
     ) {
+        if worker_lines::print_merge_event(page, &recorded.event, state) {
+            return;
+        }
         match &recorded.event {
             Event::RunStarted { version, .. } => print_run_header(page, version, state),
             Event::RunResumed { version, .. } => {
@@ -122,18 +125,6 @@ impl RunLines {
             Event::BaselineChecked { result } => {
                 task_lines::print_baseline_result(page, result, &state.recipe);
             }
-            // Views of workers do not exist yet.
-            Event::TasksWritten
-            | Event::Observed { .. }
-            | Event::Rechecked { .. }
-            | Event::JobAssigned { .. }
-            | Event::WorkerStarted { .. }
-            | Event::WorkerProgressed { .. }
-            | Event::WorkerLimited { .. }
-            | Event::WorkerEnded { .. }
-            | Event::WorkerLost { .. }
-            | Event::WorkerCanceled { .. }
-            | Event::CandidateMerged { .. } => {}
             Event::PlanSeen { look } => print_plan_progress(page, look, state),
             Event::AgentListRead { diff: claim } => task_lines::print_reverted_changes(page, claim),
             Event::Refused { refusal } => print_refusal(page, refusal),
@@ -148,6 +139,7 @@ impl RunLines {
             Event::RunEnded { outcome, .. } => {
                 crate::run_summary::print_summary(page, outcome, recorded.at, state);
             }
+            _ => worker_lines::print_worker_event(page, recorded, state),
         }
     }
 
@@ -161,6 +153,7 @@ impl RunLines {
             Activity::Gate(gate) => print_gate_start(page, gate),
             Activity::GateRuns { gate, ran } => wait_lines::show_running_gate(page, gate, *ran),
             Activity::Paused { since } => control_lines::show_pause(page, *since),
+            Activity::Workers(state) => worker_lines::show_workers(page, state),
             Activity::Waiting { until, reason, left } => {
                 wait_lines::show_countdown(page, &mut self.announced, *until, *reason, *left);
             }
@@ -185,6 +178,9 @@ fn print_quiet<W: Write>(page: &mut LineWriter<W>, recorded: &Recorded, state: &
         }
         Event::ControlRequested { .. } | Event::Paused | Event::TaskSkipped { .. } => {
             control_lines::print_control_event(page, &recorded.event);
+        }
+        Event::WorkerLimited { .. } | Event::WorkerLost { .. } => {
+            worker_lines::print_worker_event(page, recorded, state);
         }
         Event::RunEnded { outcome, .. } => crate::run_summary::print_outcome(page, outcome),
         _ => {}
@@ -229,6 +225,7 @@ fn print_run_header<W: Write>(page: &mut LineWriter<W>, version: &str, state: &R
     bounds.extend(limits.budget.cost.map(|cost| cost.to_string()));
     bounds.extend(limits.budget.tokens.map(|tokens| format!("{tokens} tokens")));
     bounds.extend(limits.budget.time.map(|time| time.to_string()));
+    bounds.extend(recipe.parallel.as_ref().map(|it| format!("{} workers", it.jobs)));
     page.write_indented(2, Paint::None, &format!("at most {}", bounds.join(", ")));
     let gates: Vec<String> =
         recipe.gates.iter().filter_map(|gate| format_gate_name(recipe, gate)).collect();
@@ -532,8 +529,11 @@ fn print_iteration_end<W: Write>(
         vec![format!("Progress: iteration {iteration}/{limit}"), format!("{} elapsed", state.ran)];
     if let Some(tasks) = task_lines::format_progress(state) {
         parts.insert(0, tasks);
-        parts[1] = format!("iteration {iteration}/{limit}");
+        parts[1] = match &state.parallel {
+            Some(parallel) => format!("iterations {}/{limit}", parallel.total_iterations()),
+            None => format!("iteration {iteration}/{limit}"),
+        };
     }
-    parts.extend(state.totals.usage.cost.map(|cost| format!("{cost} so far")));
+    parts.extend(state.total_usage().cost.map(|cost| format!("{cost} so far")));
     page.write_indented(0, Paint::Dim, &parts.join(", "));
 }

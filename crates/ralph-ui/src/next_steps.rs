@@ -120,6 +120,7 @@ fn suggest_resume(
             | Outcome::BaselineBroken { sandbox: None, .. }
             | Outcome::SandboxBlocked { .. }
             | Outcome::TasksLost { .. }
+            | Outcome::WorkersFailed { .. }
             | Outcome::PromptLost { .. },
         ) => resume("", "resume after fixing this"),
         Some(Outcome::PlanMissing) => Some(("ralph plan".to_owned(), "make the plan".to_owned())),

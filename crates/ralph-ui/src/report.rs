@@ -8,6 +8,7 @@ pub mod archive;
 mod markdown;
 mod sections;
 mod terminal;
+mod workers;
 
 use markdown::{escape_markdown, format_code};
 use ralph_core::reporting::report::{StuckSummary, Summary};
@@ -20,6 +21,7 @@ use crate::stream::choose_plural;
 pub use terminal::render_for_terminal;
 
 pub(crate) use sections::{describe_reviews, format_severity};
+pub(crate) use workers::{describe_figures, list_conflicts, list_slots};
 
 /// Returns the report of a run as Markdown.
 pub fn render_report(summary: &Summary) -> String {
@@ -34,6 +36,7 @@ pub fn render_report(summary: &Summary) -> String {
     sections::add_reviews(&mut page, summary.reviews.as_ref());
     sections::add_requested_changes(&mut page, summary);
     sections::add_tasks(&mut page, summary);
+    workers::add_workers(&mut page, summary);
     sections::add_roles(&mut page, summary);
     sections::add_gates(&mut page, summary);
     sections::add_events(&mut page, summary);

@@ -43,15 +43,18 @@ pub(crate) fn print_summary<W: Write>(
     page.write_indented(2, Paint::None, &format_figures(state, warnings));
     crate::task_lines::print_task_summary(page, state);
     crate::task_lines::print_left_open(page, state);
-    if state.totals.usage.tokens().0 > 0 {
-        page.write_indented(
-            2,
-            Paint::None,
-            &format!("tokens: {}", format_tokens(state.totals.usage)),
-        );
+    let usage = state.total_usage();
+    if usage.tokens().0 > 0 {
+        page.write_indented(2, Paint::None, &format!("tokens: {}", format_tokens(usage)));
     }
     if let Some(text) = describe_changes(outcome, state) {
         page.write_indented(2, Paint::None, &text);
+    }
+    let lost = Some(&state.control.notes).filter(|_| !outcome.is_resumable());
+    for note in lost.into_iter().flatten() {
+        let text = shorten_text(page, &note.text);
+        let text = format!("no agent read this note, because the run ended first: {text}");
+        page.write_indented(2, Paint::Warn, &text);
     }
     if !state.autorun_changes.is_empty() {
         page.write_indented(2, Paint::Warn, &format_autorun_files(state));
@@ -146,8 +149,10 @@ fn format_figures(state: &RunState, warnings: u32) -> String {
     let totals = &state.totals;
     let counted =
         |count: u32, what: &str| format!("{count} {what}{}", choose_plural(count as usize));
-    let mut parts = vec![counted(state.iterations, "iteration"), counted(totals.commits, "commit")];
-    parts.extend(totals.usage.cost.map(|cost| cost.to_string()));
+    let workers = state.parallel.as_ref().map(|it| it.total_iterations());
+    let iterations = counted(workers.unwrap_or(state.iterations), "iteration");
+    let mut parts = vec![iterations, counted(totals.commits, "commit")];
+    parts.extend(state.total_usage().cost.map(|cost| cost.to_string()));
     parts.push(state.ran.to_string());
     if totals.waited > Millis::ZERO {
         parts.push(format!("{} of waiting", totals.waited));

@@ -20,7 +20,7 @@ use ralph_model::worktree::Landed;
 
 use crate::time::WallClock;
 use crate::writer::IgnoreErrors;
-use crate::{control_lines, sanitize};
+use crate::{control_lines, sanitize, worker_lines};
 
 /// The width of the rules between the blocks.
 const WIDTH: usize = 80;
@@ -361,7 +361,12 @@ impl<W: Write> Ui for SessionLog<W> {
             Event::IterationEnded { .. } => self.end_iteration(at),
             Event::RunEnded { outcome, .. } => self.write_summary(outcome, at),
             Event::RunResumed { .. } => self.write_resumed(state, at),
-            _ => {}
+            _ => {
+                let line = worker_lines::describe_worker_event(recorded, state, &self.clock);
+                if let Some((_, line)) = line {
+                    self.write_labeled("worker", &line);
+                }
+            }
         }
     }
 

@@ -6,6 +6,7 @@
 mod commits;
 mod outlook;
 mod plan;
+pub(crate) mod workers;
 
 use ralph_core::reporting::report::{Summary, TaskSummary};
 use ralph_model::gate::GateStatus;
@@ -55,7 +56,11 @@ pub fn describe_run(
         0 => "tokens not reported".to_owned(),
         _ => format!("{} tokens", total.usage().tokens()),
     };
-    text.push_str(&format!("Cost       {cost}, {tokens}\n"));
+    let is_first_call =
+        summary.outcome.is_none() && total.cost.is_none() && total.usage().tokens().0 == 0;
+    let figures =
+        if is_first_call { "nothing reported yet".to_owned() } else { format!("{cost}, {tokens}") };
+    text.push_str(&format!("Cost       {figures}\n"));
     if let Some(backend) = summary.sandbox {
         text.push_str(&format!("Sandbox    {}\n", describe_backend(backend)));
     }
@@ -77,6 +82,7 @@ pub fn describe_run(
             current.role, current.asks
         ));
     }
+    text.push_str(&forecast.workers);
     if let Some(action) = &forecast.action {
         text.push_str(&format!("Now        {action}\n"));
     }

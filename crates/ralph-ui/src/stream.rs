@@ -14,6 +14,7 @@ use ralph_model::agent_output::{
 use ralph_model::failure::FailureClass;
 use ralph_model::units::Timestamp;
 
+use crate::answer_text::describe_answer;
 use crate::line_writer::LineWriter;
 use crate::style::{LineMark, Paint, Style};
 use crate::writer::group_thousands;
@@ -180,7 +181,8 @@ impl StreamPrinter {
         speaker: Speaker,
         form: TextForm,
     ) {
-        let text = sanitize::sanitize_text(text);
+        let described = Some(text).filter(|_| form == TextForm::Message).and_then(describe_answer);
+        let text = sanitize::sanitize_text(described.as_deref().unwrap_or(text));
         self.last_call = None;
         self.has_text |= speaker == Speaker::Agent && !text.trim().is_empty();
         self.shown_bytes += text.len();

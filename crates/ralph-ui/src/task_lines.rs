@@ -269,7 +269,11 @@ pub(crate) fn estimate_remaining_time(state: &RunState) -> Option<Millis> {
     if board.progress().done < TASKS_FOR_PACE {
         return None;
     }
-    let left = estimate_iterations(&board.list, state);
+    // The own iterations of a parallel run are merges, one for each task.
+    let left = match &state.parallel {
+        Some(_) => board.progress().pending + board.progress().in_progress,
+        None => estimate_iterations(&board.list, state),
+    };
     let each = state.ran.0.checked_div(u64::from(state.iterations))?;
     let rest = Millis(each.saturating_mul(left as u64));
     (rest >= SHORTEST_ESTIMATE).then_some(rest)
@@ -342,7 +346,9 @@ pub(crate) fn print_task_summary<W: Write>(page: &mut LineWriter<W>, state: &Run
         page.write_indented(2, Paint::Warn, &text);
     }
     for task in board.list.tasks.iter().filter(|task| task.status == TaskStatus::Failed) {
-        let (id, notes) = (shorten_text(page, &task.id.0), shorten_text(page, &task.notes));
+        // The lines before are of the planner, and of earlier attempts.
+        let notes = task.notes.lines().next_back().unwrap_or_default();
+        let (id, notes) = (shorten_text(page, &task.id.0), shorten_text(page, notes));
         page.write_indented(2, Paint::Bad, &format!("{id} {notes}"));
         if let Some(given_up) = board.given_up.get(&task.id)
             && let (None, Some(error)) = (given_up.question(), &given_up.error)

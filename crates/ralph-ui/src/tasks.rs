@@ -4,6 +4,7 @@
 //! which file it is, and changing it.
 
 use ralph_core::tasks::next_work::{Blockage, NextWork};
+use ralph_core::tasks::side_by_side::SideBySide;
 use ralph_model::ids::TaskId;
 use ralph_model::review::ReviewStatus;
 use ralph_model::task::{Task, TaskList, TaskStatus};
@@ -37,6 +38,34 @@ pub fn format_list(list: &TaskList, next: &NextWork<'_>, style: &Style) -> Strin
     text
 }
 
+/// Returns which tasks can be done at the same time, and which wait because they change the same
+/// paths; empty if there is no choice.
+pub fn format_side_by_side(found: &SideBySide<'_>) -> String {
+    // As many as fit on a line or two.
+    const SHOWN: usize = 12;
+    if found.together.len() + found.waiting.len() < 2 {
+        return String::new();
+    }
+    let name_more = |all: usize| match all.saturating_sub(SHOWN) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let named: Vec<String> =
+        found.together.iter().take(SHOWN).map(|it| format_task_id(&it.id)).collect();
+    let more = name_more(found.together.len());
+    let mut text = format!("Side by side: {}{more}\n", named.join(", "));
+    if !found.waiting.is_empty() {
+        let named = found.waiting.iter().take(SHOWN);
+        let named = named.map(|(task, other)| {
+            format!("{} (with {})", format_task_id(&task.id), format_task_id(&other.id))
+        });
+        let more = name_more(found.waiting.len());
+        let named = named.collect::<Vec<_>>().join(", ");
+        text.push_str(&format!("Share paths, so they wait: {named}{more}\n"));
+    }
+    text
+}
+
 /// Returns one task with all its details.
 pub fn format_task(task: &Task, list: &TaskList, style: &Style) -> String {
     let mut text = format!(
@@ -63,6 +92,7 @@ pub fn format_task(task: &Task, list: &TaskList, style: &Style) -> String {
     };
     fact("Depends on", task.depends_on.iter().map(with_status).collect::<Vec<_>>().join(", "));
     fact("Skills", join_names(&task.skills));
+    fact("Touches", join_names(&task.touches));
     fact("Libraries", join_names(&task.libraries));
     fact("Max turns", task.max_turns.map(|turns| turns.to_string()).unwrap_or_default());
     let reviews = match (task.review.count, task.review.status) {
@@ -131,7 +161,9 @@ fn format_outlook(next: &NextWork<'_>, list: &TaskList, style: &Style) -> String
         NextWork::Fix(task) => work("fix", task),
         NextWork::Review(task) => work("review", task),
         NextWork::Implement(task) => work("implement", task),
-        NextWork::AllDone if list.tasks.is_empty() => "There is no task yet.\n".into(),
+        NextWork::AllDone if list.tasks.is_empty() => {
+            "There is no task yet: `ralph plan` or `ralph tasks add` makes some.\n".into()
+        }
         NextWork::AllDone => "Nothing is left to do.\n".into(),
         NextWork::Nothing { blocked } => {
             let mut text = String::from("No task can start:\n");
@@ -284,6 +316,19 @@ mod tests {
     }
 
     #[test]
+    fn tasks_that_can_be_done_at_the_same_time_are_named() {
+        let [a, b, c] = ["a", "b", "c"].map(|id| Task::new(id, "t"));
+        let both = SideBySide { together: vec![&a, &c], waiting: vec![(&b, &a)] };
+        expect![[r#"
+            Side by side: a, c
+            Share paths, so they wait: b (with a)
+        "#]]
+        .assert_eq(&format_side_by_side(&both));
+        let one = SideBySide { together: vec![&a], waiting: Vec::new() };
+        assert_eq!(format_side_by_side(&one), "");
+    }
+
+    #[test]
     fn a_terminal_gets_a_line_for_each_task() {
         let around = StreamEnvironment { no_color: Some("1".into()), ..terminal() };
         let text = shown(&sample(), &around);
@@ -308,7 +353,7 @@ mod tests {
         expect![[r#"
             0 of 0 tasks done
 
-            There is no task yet.
+            There is no task yet: `ralph plan` or `ralph tasks add` makes some.
         "#]]
         .assert_eq(&empty);
     }

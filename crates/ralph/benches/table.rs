@@ -23,6 +23,8 @@ mod listening;
 mod loops;
 #[path = "table/machine.rs"]
 mod machine;
+#[path = "table/parallel.rs"]
+mod parallel;
 #[path = "table/row.rs"]
 mod row;
 #[path = "stream/samples.rs"]
@@ -53,7 +55,7 @@ type Part = fn(&mut dyn FnMut(Row));
 
 /// What is measured together. What is about small files comes first: file systems are slow to make
 /// new ones where many were removed a moment ago, as every part does at its end.
-const PARTS: [(&str, Part); 15] = [
+const PARTS: [(&str, Part); 16] = [
     ("gap", loops::gap),
     ("native", loops::native),
     ("first", loops::first),
@@ -68,6 +70,7 @@ const PARTS: [(&str, Part); 15] = [
     ("flood", streams::flood),
     ("server", whole::server),
     ("demo", whole::demo),
+    ("parallel", parallel::parallel),
     ("files", loops::files),
 ];
 

@@ -9,6 +9,7 @@ mod guidance;
 mod init;
 pub(crate) mod memory;
 pub(crate) mod notify;
+mod plugin;
 mod prompt_name;
 pub(crate) mod sandbox;
 mod serve;
@@ -17,17 +18,19 @@ mod tasks;
 mod texts;
 mod trust;
 mod tui;
+mod workers;
 
 use std::path::{Path, PathBuf};
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
-pub(crate) use clean::CleanArgs;
+pub(crate) use clean::{CleanArgs, ClonesArgs};
 pub(crate) use context::ContextArgs;
 pub(crate) use guidance::{
     CompletionsArgs, HelpArgs, ManArgs, build_complete_command, with_complete_help, with_suggestion,
 };
 pub(crate) use init::{InitArgs, ReviewGateChoice, WorkflowChoice};
+pub(crate) use plugin::{PluginArgs, PluginCommand, PluginInstallArgs};
 pub(crate) use prompt_name::PromptName;
 pub(crate) use serve::ServeArgs;
 pub(crate) use tasks::{
@@ -36,11 +39,12 @@ pub(crate) use tasks::{
 pub(crate) use texts::WELCOME;
 pub(crate) use trust::TrustArgs;
 pub(crate) use tui::TuiArgs;
+pub(crate) use workers::{GitHostArgs, RemoteWorkerArgs, WorkerHostArgs};
 
 use texts::{
     ARCHIVING, BUILDING, CLEANING, COMPLETING, CONTINUING, DOCTOR_CODES, EXIT_CODES, LOOKING_BACK,
     NOTIFYING, NOTING, PAUSING, PLANNING, PLUGIN_CODES, RESUMING, RUNNING, SCAFFOLD, SERVING,
-    STOPPING, TEMPLATES, TOPICS, TRUSTING,
+    STOPPING, TEMPLATES, TOPICS, TRUSTING, WORKING,
 };
 
 /// The whole command line.
@@ -164,6 +168,11 @@ pub(crate) enum CliCommand {
     /// Remove the files of old runs of this directory: journals, streams, logs and refs.
     #[command(after_help = CLEANING)]
     Clean(CleanArgs),
+    /// List the clones that workers of `ralph build --jobs` use, and unsaved work in them.
+    Clones(ClonesArgs),
+    /// Do one job of a run on another machine: fetch it from the git remote, push the result.
+    #[command(name = "worker", after_help = WORKING)]
+    RemoteWorker(RemoteWorkerArgs),
     /// Check agents, git and this machine, and say how to fix what is wrong.
     #[command(after_help = DOCTOR_CODES)]
     Doctor(DoctorArgs),
@@ -214,6 +223,21 @@ pub(crate) enum CliCommand {
         /// Its port.
         port: u16,
     },
+    /// A worker of a parallel run; its job is on stdin.
+    #[command(name = "__worker", hide = true)]
+    Worker {
+        /// The directory that the workers of the run share.
+        shared: PathBuf,
+        /// How many gates run at the same time.
+        #[arg(long, default_value_t = 1)]
+        gate_slots: u32,
+        /// The settings file of the run.
+        #[arg(long)]
+        config: Option<PathBuf>,
+    },
+    /// A worker host of a parallel run: on this machine, or one that passes jobs to others.
+    #[command(name = "__workers", hide = true)]
+    WorkerHost(WorkerHostArgs),
     /// The warden's own process.
     #[command(name = "__warden", hide = true)]
     Warden {
@@ -261,7 +285,7 @@ pub(crate) struct LimitArgs {
     )]
     pub(crate) maximum_iterations: Option<u32>,
     /// Stop when this much money is spent, as the agent reports it.
-    #[arg(long, value_name = "USD")]
+    #[arg(long, value_name = "USD", value_parser = guidance::parse_amount)]
     pub(crate) max_cost: Option<f64>,
     /// Stop when this many tokens are used, as the agent reports them.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
@@ -316,9 +340,12 @@ pub(crate) struct BuildArgs {
     /// The task file, instead of the one that is found.
     #[arg(long, value_name = "FILE")]
     pub(crate) plan: Option<PathBuf>,
-    /// Work on up to N tasks at the same time.
-    #[arg(short, long, hide = true, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
+    /// Work on up to N tasks of the list at the same time, each in a clone of its own [default: 1].
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
     pub(crate) jobs: Option<u32>,
+    /// Where those tasks are done: local, a name from the settings, or a command [default: local].
+    #[arg(long, value_name = "NAME|COMMAND")]
+    pub(crate) worker_host: Option<String>,
     /// Take a task as done once its gates pass, without a review by a fresh agent.
     #[arg(long)]
     pub(crate) skip_review: bool,
@@ -475,6 +502,9 @@ pub(crate) struct LogArgs {
 pub(crate) struct ReportArgs {
     /// The run; without it, the last one of this directory.
     pub(crate) run: Option<String>,
+    /// Report what the workers on this task did, in a run with --jobs.
+    #[arg(long, value_name = "ID", conflicts_with = "html")]
+    pub(crate) task: Option<String>,
     /// Print facts as JSON.
     #[arg(long)]
     pub(crate) json: bool,
@@ -518,44 +548,6 @@ pub(crate) struct DoctorArgs {
     pub(crate) config: Option<PathBuf>,
 }
 
-/// Options of `plugin`.
-#[derive(Debug, Args)]
-pub(crate) struct PluginArgs {
-    /// Print facts as JSON.
-    #[arg(long, global = true)]
-    pub(crate) json: bool,
-    /// What to do with it.
-    #[command(subcommand)]
-    pub(crate) command: PluginCommand,
-}
-
-/// What can be done with the plugin.
-#[derive(Debug, Subcommand)]
-#[command(defer = true)]
-pub(crate) enum PluginCommand {
-    /// Write it out and register it with Claude Code; runs of ralph do not need that.
-    Install(PluginInstallArgs),
-    /// Write it out as runs use it, and print where.
-    Path,
-    /// Check it for mistakes, also with `claude` if that is installed.
-    Validate {
-        /// Another copy than the one in this binary.
-        #[arg(value_name = "DIR")]
-        directory: Option<PathBuf>,
-    },
-}
-
-/// Options of `plugin install`.
-#[derive(Debug, Args)]
-pub(crate) struct PluginInstallArgs {
-    /// For you, in all projects; this is the default.
-    #[arg(long, conflicts_with = "project")]
-    pub(crate) user: bool,
-    /// For all who work in this project: its .claude/settings.json names the plugin.
-    #[arg(long)]
-    pub(crate) project: bool,
-}
-
 /// Options of `demo`.
 #[derive(Debug, Args)]
 pub(crate) struct DemoArgs {
@@ -565,6 +557,9 @@ pub(crate) struct DemoArgs {
     /// Skip the pauses that make it easier to watch.
     #[arg(long)]
     pub(crate) fast: bool,
+    /// Show a list of tasks, with up to N of them at the same time.
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=8))]
+    pub(crate) jobs: Option<u32>,
 }
 
 /// `ralph hook`.

@@ -37,6 +37,8 @@ use crate::project::{Project, find_own_executable};
 pub(crate) struct SandboxContext<'a> {
     pub(crate) project: &'a Path,
     pub(crate) repository: Option<&'a GitRepository>,
+    /// Directories of git objects that the repository borrows.
+    pub(crate) borrowed: &'a [PathBuf],
     /// State directory of the project.
     pub(crate) state: &'a Path,
     /// State directory of all projects.
@@ -249,9 +251,10 @@ impl RunIsolation {
     /// Returns whether agents can write the repository's history.
     pub(crate) fn exposes_refs(&self, recipe: &Recipe) -> bool {
         match self.backend {
-            // The whole work tree is shared with the agent, and so is the history.
-            Backend::Sbx | Backend::Guard | Backend::None => true,
-            Backend::Native | Backend::Bwrap | Backend::Container | Backend::Landlock => {
+            // The whole work tree is shared with the agent, and so is the history. Landlock cannot
+            // make a directory of the project read-only.
+            Backend::Sbx | Backend::Landlock | Backend::Guard | Backend::None => true,
+            Backend::Native | Backend::Bwrap | Backend::Container => {
                 recipe.sandbox.git == GitAccess::Agent
             }
         }
@@ -543,6 +546,7 @@ fn build_sandbox_paths(
         work_tree: site.repository.map_or_else(|| project.clone(), |it| it.top().to_owned()),
         project,
         history: site.repository.map(GitRepository::history_directories).unwrap_or_default(),
+        borrowed: site.borrowed.to_vec(),
         state: site.state.to_owned(),
         run: site.run.to_owned(),
         agent_state: Vec::new(),

@@ -9,6 +9,7 @@ use std::thread::{self, JoinHandle};
 use std::{env, fs};
 
 use ralph_agents as agents;
+use ralph_core::nearest::find_nearest;
 use ralph_core::ports::VcsError;
 use ralph_io::git::{GitRepository, RepositoryDiscovery};
 use ralph_io::process::{self, ProcessLimits, Spawn, StdinSource, Watch};
@@ -294,8 +295,21 @@ impl Project {
             AgentOrigin::Product | AgentOrigin::Command => {
                 self.find_program(&agent.command).map_err(|reason| {
                     let message = format!("the agent cannot run: {reason}");
-                    CliError::new(ExitStatus::AgentFailed, message)
-                        .with_hint(agents::find_install_hint(agent.kind, &agent.command))
+                    if let Some((program, args)) = agent.command.split_once(' ')
+                        && self.find_program(program).is_ok()
+                    {
+                        let hint = format!(
+                            "write {args:?} into `agent.flags`, and only {program:?} into `agent.command`"
+                        );
+                        return CliError::new(ExitStatus::AgentFailed, message).with_hint(hint);
+                    }
+                    let known = agents::list_products().map(|adapter| adapter.kind.name());
+                    let meant = find_nearest(&agent.command, known);
+                    let meant = meant.filter(|it| *it != agent.command);
+                    let meant = meant.map(|it| format!("did you mean `{it}`?"));
+                    let install = agents::find_install_hint(agent.kind, &agent.command);
+                    let complaint = CliError::new(ExitStatus::AgentFailed, message);
+                    meant.into_iter().chain([install]).fold(complaint, CliError::with_hint)
                 })
             }
         }

@@ -2,7 +2,7 @@
 //!
 //! Not here: reading settings, and checking the machine.
 
-mod gates;
+pub(crate) mod gates;
 mod sandbox;
 mod specs;
 
@@ -36,6 +36,7 @@ use crate::cli_error::CliError;
 use crate::settings::types::{agent as agents_in, sections};
 use crate::settings::{LoadedSettings, Settings};
 
+pub(crate) use gates::make_names_unique;
 pub(crate) use specs::{ITERATIONS as SPECS_ITERATIONS, PLAN_FILE, for_specs, for_template};
 
 /// The limit of iterations of a prompt when neither flags nor settings name one.
@@ -137,6 +138,7 @@ pub(crate) fn for_tasks(
         hard_limit: settings.timeouts.global.hard.0.scale(factor),
         earlier: Vec::new(),
         restored_onto: None,
+        job: None,
         added: Vec::new(),
     };
     let recipe = build_recipe(
@@ -154,7 +156,9 @@ pub(crate) fn for_tasks(
             memory: build_memory_policy(settings),
         },
     )?;
-    Ok(Recipe { parallel: settings.parallel.build_policy(), ..recipe })
+    let is_alone = recipe.task_work().is_some_and(|work| work.only.is_some());
+    let parallel = settings.parallel.build_policy().filter(|_| !is_alone);
+    Ok(Recipe { parallel, ..recipe })
 }
 
 /// How often an agent may try to write a valid list.

@@ -243,9 +243,12 @@ impl RunContext {
         let project = self.layout.project().display();
         Err(CliError::new(
             ExitStatus::GitFailed,
-            format!("`{project}` is not in a git repository, and the settings ask for commits or rollbacks"),
+            format!("`{project}` is not in a git repository, and this run commits or restores work"),
         )
-        .with_hint("run `git init` first, or remove `scm`, `commit` and `onFailure` from the settings"))
+        .with_hint("run `git init` first")
+        .with_hint(
+            "only `ralph run` works without git, if the settings have no `scm`, `commit` and `onFailure`",
+        ))
     }
 
     /// Returns the repository, if there is one.
@@ -321,11 +324,13 @@ impl RunContext {
             )),
             None => error,
         };
-        Err(error
-            .with_hint("commit them, or pass --include-dirty to make them part of the first commit")
-            .with_hint(
-                "or pass --set-aside to remove them for the run and restore them at the end",
-            ))
+        let way = match recipe.parallel {
+            Some(_) => "commit them",
+            None => "commit them, or pass --include-dirty to make them part of the first commit",
+        };
+        Err(error.with_hint(way).with_hint(
+            "or pass --set-aside to remove them for the run and restore them at the end",
+        ))
     }
 
     /// Returns the paths that are uncommitted before a run whose agent has to commit everything.

@@ -12,6 +12,7 @@ use ralph_model::agent::AgentChoice;
 use ralph_model::recipe::Recipe;
 
 use crate::cli_error::CliError;
+use crate::recipe::make_names_unique;
 use crate::settings::types::Settings;
 
 /// Returns a masker for the secrets of the environment, of the agents' variables and logins.
@@ -28,6 +29,15 @@ pub(crate) fn build_masker(env: &[(OsString, OsString)], recipe: &Recipe) -> Mas
     });
     let tokens = documents.flat_map(|document| known_secrets::collect_from_credentials(&document));
     Masker::from_environment(all, tokens)
+}
+
+/// Masks the names of gates, which may be their commands: events are masked as a whole, and a gate has to
+/// be found again by the name in them.
+pub(crate) fn mask_gate_names(recipe: &mut Recipe, masker: &Masker) {
+    for gate in &mut recipe.gates {
+        gate.name = masker.mask_text(&gate.name).into_owned();
+    }
+    make_names_unique(&mut recipe.gates);
 }
 
 /// Restores the secrets of the agents' environments, which the journal masks, from the settings or

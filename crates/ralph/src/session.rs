@@ -8,27 +8,30 @@
 //! outcome into an exit code.
 
 mod preflight;
+mod stopped_run;
+pub(crate) mod worker_run;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use ralph_core::ports::{NoWorkers, Ports, Ui, Vcs};
+use ralph_core::ports::{NoWorkers, Ports, Ui, Vcs, Workers};
 use ralph_core::run_loop::engine::{Engine, EngineError, RunStart};
 use ralph_io::agent_runner::AgentRunner;
 use ralph_io::clock;
 use ralph_io::control::Inbox;
 use ralph_io::environment::Variables;
-use ralph_io::gates::CommandGates;
+use ralph_io::gates::{CommandGates, GateSlots};
 use ralph_io::git::NoRepository;
 use ralph_io::mask::Masker;
-use ralph_io::process::{self, RUN_ID_VARIABLE, Warden};
+use ralph_io::process::{RUN_ID_VARIABLE, Spawn, Warden};
 use ralph_io::run_clock::RunClock;
-use ralph_io::sandbox::{self, ProgramSource};
+use ralph_io::sandbox::ProgramSource;
 use ralph_io::sleep_inhibitor::SleepInhibitor;
 use ralph_io::store::active::{self, ACTIVE_VARIABLE, WINDOW_VARIABLE};
 use ralph_io::store::draft::RunDraft;
-use ralph_io::store::{Journal, ProjectLayout, RunStore, journal, run_id};
+use ralph_io::store::{Journal, ProjectLayout, RunStore, run_id};
+use ralph_io::workers::HostedWorkers;
 use ralph_model::hook_state::HookState;
 use ralph_model::ids::RunId;
 use ralph_model::outcome::{ExitStatus, Outcome};
@@ -45,9 +48,13 @@ use crate::isolation::{self, RunIsolation, SandboxContext};
 use crate::project::{Project, find_own_executable};
 use crate::run_context::{DirtyPlan, FormerAttempt, GitSandbox, RunContext};
 use crate::run_stats::keep_run_stats;
+use crate::session::stopped_run::remove_remains;
+use crate::session::worker_run::{WorkerRun, build_host_spawn, choose_gate_slots};
 use crate::settings::LoadedSettings;
 use crate::subscribers::{RunSubscribers, SubscriberSettings};
-use crate::{crash_recovery, guard_self_test, memory_setup, plugin, secrets, toolchain_files};
+use crate::{guard_self_test, memory_setup, plugin, secrets, toolchain_files};
+
+pub(crate) use stopped_run::read_stopped_run;
 
 /// The version of this binary.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -61,6 +68,10 @@ pub(crate) struct StartOptions {
     pub(crate) incomplete: ExitStatus,
     /// What to do with the failure branch of a task that is tried again.
     pub(crate) former_attempt: Option<FormerAttempt>,
+    /// The settings file of the command line.
+    pub(crate) config: Option<PathBuf>,
+    /// What differs if the run is a worker of another one.
+    pub(crate) worker: Option<WorkerRun>,
 }
 
 /// What the user asked for.
@@ -182,7 +193,9 @@ impl<'a> OpenedRun<'a> {
         let Self { invocation, plan, context, origin, journal, mut recipe, mut warnings } = self;
         let Invocation { project, loaded, options, .. } = invocation;
         warnings.extend(project.add_package_hosts(&mut recipe.sandbox));
-        let site = build_sandbox_context(&context, project, loaded, context.layout.state())?;
+        let borrowed = options.worker.as_ref().map_or(&[][..], |worker| &worker.borrowed);
+        let site =
+            build_sandbox_context(&context, project, loaded, context.layout.state(), borrowed)?;
         let chosen = isolation::choose_recipe_backend(&site, &mut recipe)?;
         let location = isolation::find_program_location(&chosen);
         match (location, &origin) {
@@ -208,20 +221,22 @@ impl<'a> OpenedRun<'a> {
         };
         let (run, journal) = match (&origin, journal) {
             (RunOrigin::Resumed(state), Some(journal)) => (state.run.clone(), journal),
-            (_, _) => create_run(&context.layout)?,
+            (_, _) => create_run(&context.layout, options.worker.as_ref())?,
         };
         let files = context.layout.run_dir(&run);
         let (mut recipe, servers) = memory_setup::choose_servers(project, files.path(), recipe)?;
         memory_setup::write_server_files(&servers)?;
-        let site = build_sandbox_context(&context, project, loaded, files.path())?;
+        let site = build_sandbox_context(&context, project, loaded, files.path(), borrowed)?;
         let mut isolation = RunIsolation::for_run(&site, &recipe, chosen).inspect_err(|_| {
             // A run that cannot be isolated has not begun.
             if matches!(origin, RunOrigin::New) {
                 drop(std::fs::remove_dir_all(files.path()));
             }
         })?;
+        let masker = secrets::build_masker(&context.env, &recipe);
         match &origin {
             RunOrigin::New => {
+                secrets::mask_gate_names(&mut recipe, &masker);
                 // A resumed run must not be isolated less.
                 recipe.sandbox.backend = RequestedBackend::This(isolation.backend);
                 isolation::drop_unenforced_protection(
@@ -238,16 +253,25 @@ impl<'a> OpenedRun<'a> {
             RunOrigin::Resumed(_) => isolation.remove_leftovers(&context.watch),
         }
         warnings.extend(isolation.warnings.clone());
-        let setup = RunSetup {
+        let mut setup = RunSetup {
             draft: context.find_draft(&run, &recipe),
-            masker: secrets::build_masker(&context.env, &recipe),
+            masker,
             incomplete: options.incomplete,
             run,
             journal,
             recipe,
             isolation: Rc::new(isolation),
             plan,
+            gate_slots: options.worker.as_ref().map(|worker| worker.gate_slots.clone()),
+            worker: options.worker.clone(),
+            host: None,
         };
+        if let Some(policy) = &setup.recipe.parallel {
+            let (slots, config) = (choose_gate_slots(policy, &files), options.config.as_deref());
+            let log = slots.directory.join("host.log");
+            setup.host = Some((build_host_spawn(project, policy, &slots, config)?, log));
+            setup.gate_slots = Some(slots);
+        }
         Ok(IsolatedRun { options, context, origin, setup, warnings })
     }
 }
@@ -257,6 +281,10 @@ impl IsolatedRun<'_> {
     fn prepare_tree(&mut self) -> Result<(), CliError> {
         let Self { options, context, origin, setup, .. } = self;
         let sandboxed = setup.build_git_sandbox(context);
+        let clone_setup = options.worker.as_ref().and_then(|worker| worker.setup.as_ref());
+        if let (RunOrigin::New, Some(clone_setup)) = (&*origin, clone_setup) {
+            clone_setup.run(context, setup)?;
+        }
         let RunSetup { run, recipe, .. } = setup;
         if !origin.has_own_work() {
             context.set_aside(run, options.dirty, sandboxed.clone())?;
@@ -264,9 +292,12 @@ impl IsolatedRun<'_> {
         match origin {
             RunOrigin::New => {
                 if let Some(former) = &options.former_attempt
-                    && let Some(work) = context.handle_failure_branch(run, former, sandboxed)?
+                    && let Some(work) =
+                        context.handle_failure_branch(run, former, sandboxed.clone())?
                 {
                     *recipe = memory_setup::with_former_work(recipe.clone(), &former.task, &work);
+                } else if let Some(worker) = &options.worker {
+                    worker.restore_start_tree(context, sandboxed, recipe)?;
                 }
                 context.begin_draft(run, recipe)
             }
@@ -331,26 +362,17 @@ fn check_programs_exist(
     }
 }
 
-/// Creates the directory and the journal of a new run.
-fn create_run(layout: &ProjectLayout) -> Result<(RunId, Journal), CliError> {
-    let (run, files) =
-        run_id::create_run(layout, clock::now()).map_err(CliError::from_input_error)?;
+/// Creates the directory and the journal of a new run. A worker's run has the name of its job.
+fn create_run(
+    layout: &ProjectLayout,
+    worker: Option<&WorkerRun>,
+) -> Result<(RunId, Journal), CliError> {
+    let (run, files) = match worker {
+        Some(worker) => (worker.run.clone(), layout.run_dir(&worker.run)),
+        None => run_id::create_run(layout, clock::now()).map_err(CliError::from_input_error)?,
+    };
     let journal = Journal::create(&files.journal_path()).map_err(CliError::from_input_error)?;
     Ok((run, journal))
-}
-
-/// Removes what the processes of a killed run left: themselves, forbidden files and locks of git.
-/// Returns what to report.
-fn remove_remains(context: &RunContext, state: &RunState) -> Vec<String> {
-    // The warden has most likely done this already, when the run was killed.
-    process::sweep_run(&state.run.0);
-    let (files, layout) = (context.layout.run_dir(&state.run), &context.layout);
-    let removed = sandbox::remove_appeared(files.path(), layout.state(), layout.project());
-    let mut remarks: Vec<String> = removed.iter().map(ToString::to_string).collect();
-    if let (None, Some(repository)) = (&state.outcome, context.repository()) {
-        remarks.extend(crash_recovery::remove_stale_locks(repository, &files));
-    }
-    remarks
 }
 
 /// Restores what a run that was killed after its end had set aside. Errors are ignored: the next
@@ -385,43 +407,18 @@ fn build_sandbox_context<'a>(
     project: &'a Project,
     loaded: &LoadedSettings,
     run: &'a Path,
+    borrowed: &'a [PathBuf],
 ) -> Result<SandboxContext<'a>, CliError> {
     Ok(SandboxContext {
         project: &project.directory,
         repository: context.repository(),
+        borrowed,
         state: context.layout.state(),
         state_root: project.find_state_root(loaded)?,
         run,
         env: &context.env,
         watch: &context.watch,
     })
-}
-
-/// Reads the state of a run that is to be resumed, with the secrets of its agents.
-pub(crate) fn read_stopped_run(
-    project: &Project,
-    loaded: &LoadedSettings,
-    layout: &ProjectLayout,
-    run: &RunId,
-) -> Result<RunState, CliError> {
-    let path = layout.run_dir(run).journal_path();
-    let mut state = journal::fold_journal(&path).map_err(CliError::from_input_error)?;
-    secrets::restore_secrets(&mut state.recipe, &loaded.settings, &project.env)?;
-    // A commit hook may have refused the message, so the user may have changed it.
-    state.recipe.landing.commit_message.clone_from(&loaded.settings.commit_message);
-    check_belongs_here(&state, project)?;
-    Ok(state)
-}
-
-/// Fails if the run belongs to another directory of the same work tree. A run whose directory no
-/// longer exists was moved here.
-fn check_belongs_here(state: &RunState, project: &Project) -> Result<(), CliError> {
-    if state.project == project.directory || !state.project.is_dir() {
-        return Ok(());
-    }
-    let place = state.project.display();
-    Err(CliError::for_input(format!("run {} belongs to `{place}`", state.run))
-        .with_hint(format!("ralph resume -C {place}")))
 }
 
 /// What is specific to one run.
@@ -435,6 +432,12 @@ struct RunSetup {
     masker: Masker,
     incomplete: ExitStatus,
     plan: SubscriberSettings,
+    /// The limit on gates that run at the same time, if there are workers.
+    gate_slots: Option<GateSlots>,
+    /// What differs if the run is a worker of another one.
+    worker: Option<WorkerRun>,
+    /// How the worker host is started, and its log, if the run has workers.
+    host: Option<(Spawn, PathBuf)>,
 }
 
 impl RunSetup {
@@ -503,7 +506,7 @@ fn connect_ports(
     self_exe: PathBuf,
     engine: impl FnOnce(Ports<'_>, &RunSubscribers) -> Result<Outcome, EngineError>,
 ) -> Result<Outcome, CliError> {
-    let RunSetup { run, journal, recipe, isolation, masker, draft: _, incomplete, plan } = setup;
+    let RunSetup { run, journal, recipe, isolation, masker, incomplete, plan, .. } = setup;
     let env = build_child_env(&context.env, &run);
     let agent_env = build_agent_env(env.clone(), &context.layout, context.context_window);
     let project = context.layout.project();
@@ -528,7 +531,8 @@ fn connect_ports(
             .with_launcher(launcher)
             .with_output_limit(isolation.output_limit())
             .with_space_limit(isolation.disk_limit())
-            .with_proxy(isolation.gate_proxy());
+            .with_proxy(isolation.gate_proxy())
+            .with_slots(setup.gate_slots);
     let sandboxed = isolation.build_git_launcher(&env);
     let path = env.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value.clone());
     let path = path.unwrap_or_default();
@@ -537,7 +541,13 @@ fn connect_ports(
         .map(|git| git.with_secret_scan(masker.clone(), recipe.secrets_allowed.clone()))
         .map(|git| git.with_guarded_files(&isolation::find_protected_files(&recipe, project)))
         .map(|git| git.with_watched_programs(project, &path, recipe.gate_programs.clone()))
-        .map(|git| if isolation.exposes_refs(&recipe) { git.with_ref_protection() } else { git });
+        .map(|git| {
+            if isolation.exposes_refs(&recipe) {
+                git.with_ref_protection(context.layout.git_objects_path())
+            } else {
+                git
+            }
+        });
     let mut none = NoRepository::new(project, env.clone(), watch.clone());
     if let Some((launcher, env)) = sandboxed {
         none = none.with_launcher(launcher, env);
@@ -552,11 +562,18 @@ fn connect_ports(
     let mut views: Vec<Box<dyn Ui>> =
         vec![Box::new(context.build_views(&run, incomplete, &masker))];
     views.extend(subscribers.views());
+    views.extend(setup.worker.as_ref().map(WorkerRun::build_view));
     let mut ui = Fanout::new(views);
     let mut store =
         RunStore::new(context.layout.clone(), journal, files, skills, prompts).with_masker(masker);
     let inbox = Inbox::new(context.layout.run_dir(&run).path());
     let mut clock = RunClock::new(watch.clone(), before).with_inbox(inbox);
+    let mut no_workers = NoWorkers;
+    let mut hosted = setup.host.map(|(spawn, log)| HostedWorkers::new(spawn, log, VERSION));
+    let workers: &mut dyn Workers = match &mut hosted {
+        Some(hosted) => hosted,
+        None => &mut no_workers,
+    };
     let ports = Ports {
         agent: &mut agent,
         gates: &mut gates,
@@ -564,7 +581,7 @@ fn connect_ports(
         store: &mut store,
         clock: &mut clock,
         ui: &mut ui,
-        workers: &mut NoWorkers,
+        workers,
     };
     engine(ports, &subscribers).map_err(|error| to_engine_error(&error))
 }

@@ -28,6 +28,7 @@ pub(crate) fn find_unfinished_run(state: &Path) -> Option<RunSummary> {
             | Outcome::NoCommitMessage
             | Outcome::ScmFailed { .. }
             | Outcome::GitFailed { .. }
+            | Outcome::WorkersFailed { .. }
             | Outcome::SandboxBlocked { .. },
         ) => true,
         Some(

@@ -145,11 +145,12 @@ const AFTER_LIMITS: [(FailureClass, &[&str]); 4] = [
             "model is not supported",
         ],
     ),
+    // Before the next: a stream that cannot be opened is called disconnected, too.
+    (FailureClass::Unreachable, &["connection failed", "error sending request"]),
     (
         FailureClass::Overloaded,
         &["at capacity", "high demand", "overloaded", "stream disconnected", "reconnecting"],
     ),
-    (FailureClass::Unreachable, &["connection failed", "error sending request"]),
 ];
 
 /// Builds a failure with a hint, if a retry cannot fix it.

@@ -1,6 +1,7 @@
 //! The row about GitHub Copilot CLI on a user's machine.
 //!
-//! It keeps its login in its settings. The cache holds its own program, 200 MB of it.
+//! It keeps its login in its settings. The cache holds its own program, 200 MB of it, so what the
+//! user has of it is shared read-only with the agents of all projects.
 
 use ralph_model::agent::AgentKind;
 use ralph_model::capability::{Capabilities, FollowUps, McpServers, PromptEcho, Support};
@@ -49,7 +50,14 @@ static AGENT_ENV: AgentEnv = AgentEnv {
     state_dir: AgentDirectory { variable: "COPILOT_HOME", default: ".copilot", subdirectory: "" },
     credentials: &[Credential::for_settings("config.json")],
     configuration: &[ConfigFile::for_whole_file("copilot-instructions.md", ConfigFormat::Text)],
-    cached_programs: &[],
+    cached_programs: &[(
+        AgentDirectory {
+            variable: "XDG_CACHE_HOME",
+            default: ".cache",
+            subdirectory: "copilot/pkg",
+        },
+        "cache/pkg/*/*",
+    )],
     redirected_dirs: &[("COPILOT_CACHE_HOME", "cache")],
     enabling_variable: None,
     missing_login_hint: None,

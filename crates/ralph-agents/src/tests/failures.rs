@@ -79,7 +79,7 @@ const ENDINGS: &str = r#"
     claude      | idle        | RateLimited  | retry 429
     claude      | idle        | NotLoggedIn  | retry 401
     claude      | idle        | IdleTimeout  | retry 529; {"type":"stream_event"}
-    codex       | idle        | Overloaded   | @network-wait
+    codex       | idle        | Unreachable  | @network-wait
     codex       | idle        | IdleTimeout  | @network-wait; text Back.
     copilot     | idle        | RateLimited  | begin; retry 429
     copilot     | idle        | IdleTimeout  | begin; retry 429; piece x
@@ -231,6 +231,7 @@ const ERRORS: &str = r#"
     codex    | Crashed         | unexpected status 400 Bad Request: odd
     codex    | Overloaded      | We’re currently experiencing high demand, sorry
     codex    | Unreachable     | Connection failed: error sending request
+    codex    | Unreachable     | stream disconnected before completion: error sending request
     codex    | NotLoggedIn     | Your workspace is out of credits.
     codex    | NotLoggedIn     | You hit your spend cap set by the owner.
     codex    | NotLoggedIn     | To use Codex with your ChatGPT plan, upgrade to Plus: x

@@ -102,7 +102,7 @@ pub fn build_request_without_prompt(
     let hard_limit = left.into_iter().flatten().fold(hard_limit, Ord::min).max(Millis(1));
     let agent = select_agent(state, purpose);
     let cost_left = match agent.capabilities.cost_limit {
-        Support::Yes => limits.budget.cost_left(state.totals.usage),
+        Support::Yes => limits.budget.cost_left(state.total_usage()),
         Support::No => None,
     };
     // An agent that enforces the schema reports the answer separately from its text. It never
@@ -187,7 +187,7 @@ fn collect_notes(state: &RunState, purpose: &Purpose) -> Vec<UserNote> {
 }
 
 /// Returns the agent of a call.
-fn select_agent(state: &RunState, purpose: &Purpose) -> AgentChoice {
+pub(crate) fn select_agent(state: &RunState, purpose: &Purpose) -> AgentChoice {
     let role = find_call_role(state, purpose);
     let mut agent = match find_gate(state, purpose).map(|gate| &gate.check) {
         Some(GateCheck::Agent(agent)) => (**agent).clone(),
@@ -310,7 +310,7 @@ fn find_open_session<'a>(state: &'a RunState, purpose: &Purpose) -> Option<&'a O
 /// Returns the trees before and after the work that an agent is asked to review or to describe: for a
 /// gate and a commit message the work that has not landed yet, else that of the task that awaits
 /// review.
-fn find_reviewed_range(state: &RunState, purpose: &Purpose) -> Option<(TreeId, TreeId)> {
+pub(crate) fn find_reviewed_range(state: &RunState, purpose: &Purpose) -> Option<(TreeId, TreeId)> {
     match purpose {
         Purpose::Gate(_) | Purpose::Message => {
             let Some(Checkpoint::Git { head, tree, .. }) = &state.base else { return None };

@@ -1,6 +1,6 @@
-//! Instructions for agents, such as `CLAUDE.md`, that the work under review changed. The reviewer
-//! reads them too, so an author could use them to steer its own review: the prompt names them first,
-//! and an approval must judge them.
+//! Instructions for agents, such as `CLAUDE.md`, that the work under review changed. An author could
+//! use them to steer its own review: the reviewer finds them as they were before, the prompt names
+//! them first, and an approval must judge them.
 //!
 //! Not here: configuration that starts programs, which needs the user's trust.
 
@@ -8,7 +8,7 @@ use ralph_model::event::Purpose;
 use ralph_model::gate::GateKind;
 use ralph_model::ids::Role;
 use ralph_model::run::{Iteration, RunState};
-use ralph_model::worktree::AutorunKind;
+use ralph_model::worktree::{AutorunKind, OBSERVED_FILES};
 
 use super::autorun_changes::{Execution, find_autorun_kind};
 
@@ -30,6 +30,19 @@ pub(crate) fn find_instruction_changes(state: &RunState, purpose: &Purpose) -> V
     files
 }
 
+/// Returns whether a call reviews a task or work that changed instructions, or so many files that
+/// some may be.
+pub(crate) fn may_review_instructions(state: &RunState, purpose: &Purpose) -> bool {
+    let Some(current) = &state.current else { return false };
+    let mut paths = match (purpose, current.role) {
+        (Purpose::Gate(_), _) => list_observed_paths(current),
+        (Purpose::Work, Role::Review) => Vec::new(),
+        (Purpose::Work | Purpose::Message, _) => return false,
+    };
+    paths.extend(list_landed_paths(state, current));
+    paths.len() >= OBSERVED_FILES || paths.iter().any(|path| is_instruction(path))
+}
+
 /// Returns which of these files an approval must judge. A quality gate has no criteria, and an
 /// agent that owns the list answers in the list.
 pub(crate) fn find_judged_instructions(state: &RunState, purpose: &Purpose) -> Vec<String> {
@@ -49,7 +62,8 @@ pub(crate) fn build_criterion(file: &str) -> String {
     format!("The change of {file} belongs to the task and steers no review")
 }
 
-fn is_instruction(path: &str) -> bool {
+/// Returns whether agents read a file as instructions or configuration.
+pub(crate) fn is_instruction(path: &str) -> bool {
     find_autorun_kind(path, Execution::Unchanged) == Some(AutorunKind::Agent)
 }
 

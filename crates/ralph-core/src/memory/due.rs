@@ -13,6 +13,14 @@ pub fn find_trigger(
     if needs_docs && !since.documented.contains(&next.id) {
         return Some(CompactionTrigger::Documentation);
     }
+    find_handoff_trigger(policy, since)
+}
+
+/// Returns why handoffs must be compacted, whatever the next task needs.
+pub(crate) fn find_handoff_trigger(
+    policy: &MemoryPolicy,
+    since: &SinceCompaction,
+) -> Option<CompactionTrigger> {
     // Without handoffs there is nothing to compact.
     if since.handoffs.is_empty() {
         return None;

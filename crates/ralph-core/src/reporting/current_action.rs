@@ -61,7 +61,7 @@ impl ActionTracker {
         }
         *self = Self::default();
         if let Event::Asked { agent, .. } = &recorded.event {
-            self.before = state.totals.usage;
+            self.before = state.total_usage();
             self.begin_action(format!("waiting for {}", agent.name()), recorded.at);
         }
     }

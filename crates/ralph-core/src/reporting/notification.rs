@@ -10,7 +10,7 @@ use ralph_model::attempt::GiveUpReason;
 use ralph_model::event::{Event, Recorded, WaitReason};
 use ralph_model::handoff::BlockedReason;
 use ralph_model::ids::{RunId, TaskId};
-use ralph_model::judgement::Judgement;
+use ralph_model::judgement::{Judgement, Verdict};
 use ralph_model::outcome::Outcome;
 use ralph_model::run::RunState;
 use ralph_model::stuck::Escalation;
@@ -18,6 +18,7 @@ use ralph_model::task::Progress;
 use ralph_model::task_state::TaskState;
 use ralph_model::text::join_to_line;
 use ralph_model::units::{Millis, Timestamp};
+use ralph_model::worker::WorkerLimitKind;
 use serde::{Deserialize, Serialize};
 
 /// The version of the facts' format. Fields are added, never renamed.
@@ -151,6 +152,10 @@ pub fn build_notification(
         Event::Waiting { until, reason: WaitReason::UsageLimit } => {
             describe_wait(policy, recorded.at, *until, state)?
         }
+        Event::WorkerLimited { kind: WorkerLimitKind::UsageLimit, .. } => {
+            let until = find_end_of_holds(recorded.at, state)?;
+            describe_wait(policy, recorded.at, until, state)?
+        }
         Event::Paused => NotificationDraft::new(
             format!("paused-{}", recorded.seq),
             Occasion::Person,
@@ -205,6 +210,7 @@ fn describe_end(seq: u64, outcome: &Outcome) -> Option<NotificationDraft> {
         | Outcome::ApprovedAtCap { .. }
         | Outcome::BaselineBroken { .. }
         | Outcome::SandboxBlocked { .. }
+        | Outcome::WorkersFailed { .. }
         | Outcome::TasksLost { .. } => (Occasion::Failure, "stopped"),
         Outcome::Interrupted => return None,
     };
@@ -236,6 +242,12 @@ fn describe_judgement(judgement: &Judgement, state: &RunState) -> Option<Notific
                 why.to_note(),
             )
         }
+        (None, _) if is_last_requeue(judgement, state) => NotificationDraft::new(
+            format!("last-round-{task}"),
+            Occasion::Stuck,
+            format!("task {task} starts its last round"),
+            "its work did not land, and no other work lands before it",
+        ),
         (None, _) => match (failed.map(|failed| failed.next), &judgement.divergence) {
             (Some(Escalation::StrategyShift), _) => NotificationDraft::new(
                 format!("stuck-{task}"),
@@ -256,6 +268,29 @@ fn describe_judgement(judgement: &Judgement, state: &RunState) -> Option<Notific
         },
     };
     Some(NotificationDraft { task: Some(task), ..news })
+}
+
+/// Returns whether a merge failed and the next round of its task is the last one.
+fn is_last_requeue(judgement: &Judgement, state: &RunState) -> bool {
+    let (Verdict::Requeued { .. }, Some(policy)) = (&judgement.verdict, &state.recipe.parallel)
+    else {
+        return false;
+    };
+    let checking = state.current.as_ref().and_then(|it| it.checking());
+    let merged = checking.and_then(|it| it.merge.as_ref());
+    merged.is_some_and(|merged| policy.is_last_round(merged.round + 1))
+}
+
+/// Returns when workers can continue, if all agents of the run are at a limit.
+fn find_end_of_holds(now: Timestamp, state: &RunState) -> Option<Timestamp> {
+    let holds = &state.parallel.as_ref()?.holds;
+    let ends: Option<Vec<Timestamp>> = state
+        .recipe
+        .callable_agents()
+        .iter()
+        .map(|agent| holds.get(&agent.kind).copied().filter(|until| *until > now))
+        .collect();
+    ends?.into_iter().min()
 }
 
 /// Describes what a person is asked for.
@@ -321,7 +356,7 @@ fn finish_notification(
             ran: state.ran,
             iterations: state.iterations,
             progress,
-            usage: state.totals.usage,
+            usage: state.total_usage(),
             task: news.task,
             needs: news.needs,
             until: news.until,
@@ -345,7 +380,7 @@ fn format_figures(state: &RunState) -> String {
     });
     let plural = if state.iterations == 1 { "" } else { "s" };
     let iterations = format!("{} iteration{plural}", state.iterations);
-    let cost = state.totals.usage.cost.map(|cost| cost.to_string());
+    let cost = state.total_usage().cost.map(|cost| cost.to_string());
     let parts = [tasks, Some(iterations), cost, Some(state.ran.to_string())];
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }

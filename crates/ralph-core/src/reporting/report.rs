@@ -5,6 +5,8 @@
 //! the result for people and programs. Not here: how it is printed.
 
 mod counts;
+mod parallel_figures;
+mod review_stats;
 mod summary;
 pub mod timeline;
 
@@ -13,14 +15,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::run_loop::fold::{FoldError, apply_event, start_state};
 
 pub use counts::{GateCount, LatestItems, ResourceUse, TokenCount, WaitCount};
+pub use parallel_figures::{ParallelFigures, TaskRounds, WorkerRunSummary};
+pub use review_stats::{ReviewAssessment, ReviewStats};
 pub use summary::{
     AmendmentNote, AutoApprovedTask, CommitNote, ControlRequestNote, CurrentIteration,
-    DivergingTask, FailedTask, FailureBranchNote, GateSummary, RequestedChange, ReviewAssessment,
-    ReviewStats, RoleSummary, StuckSummary, Summary, TaskRemainder, TaskSummary, UserQuestion,
-    find_questions, list_left_open,
+    DivergingTask, FailedTask, FailureBranchNote, GateSummary, RequestedChange, RoleSummary,
+    StuckSummary, Summary, TaskRemainder, TaskSummary, UserQuestion, find_questions,
+    list_left_open,
 };
 pub use timeline::Timeline;
 
+use parallel_figures::WorkerCounts;
 use ralph_model::agent_output::Reply;
 use ralph_model::control::Pause;
 use ralph_model::event::{Event, Recorded};
@@ -70,6 +75,7 @@ pub struct Report {
     is_discarded: bool,
     changed_files: BTreeSet<String>,
     timeline: Timeline,
+    workers: WorkerCounts,
 }
 
 /// A longer feedback of a review is cut.
@@ -151,8 +157,9 @@ impl Report {
 
     /// Adds the time since the last event to the task and role of the open iteration.
     fn add_time(&mut self, before: &RunState, now: Millis) {
-        let Some(current) = &before.current else { return };
         let passed = Millis(now.0.saturating_sub(before.ran.0));
+        self.workers.add_time(before, passed);
+        let Some(current) = &before.current else { return };
         for spent in self.find_figures(current.task.as_ref(), current.role) {
             spent.ran = spent.ran.saturating_add(passed);
         }
@@ -171,9 +178,11 @@ impl Report {
     }
 
     /// Counts an event, given the state before it.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the report counts what people ask about")]
     fn count_event(&mut self, before: &RunState, recorded: &Recorded) {
         let current = before.current.as_ref();
         let task = current.and_then(|current| current.task.as_ref());
+        self.workers.apply_event(before, recorded);
         match &recorded.event {
             Event::RunResumed { .. } => self.resumed += 1,
             Event::TasksRead { remarks, list: _ } => {
@@ -187,7 +196,9 @@ impl Report {
                 self.is_discarded = false;
                 let left = timeline::count_remaining(before, self.plan.map(|plan| plan.open));
                 self.timeline.begin_iteration(left);
-                self.find_figures(task.as_ref(), *role).for_each(|spent| spent.iterations += 1);
+                // A merge counts against no limit, and is no attempt at the task.
+                let task = task.as_ref().filter(|_| *role != Role::Merge);
+                self.find_figures(task, *role).for_each(|spent| spent.iterations += 1);
             }
             Event::Asked { role, .. } => self.asked = Some(*role),
             Event::Replied { reply, ask: _ } => {
@@ -256,21 +267,7 @@ impl Report {
                 }
                 self.warnings.push_item(text.clone());
             }
-            Event::RunStarted { .. }
-            | Event::TasksWritten
-            | Event::BaselineStarted { .. }
-            | Event::Checkpointed { .. }
-            | Event::Rechecked { .. }
-            | Event::Paused
-            | Event::JobAssigned { .. }
-            | Event::WorkerStarted { .. }
-            | Event::WorkerProgressed { .. }
-            | Event::WorkerLimited { .. }
-            | Event::WorkerEnded { .. }
-            | Event::WorkerLost { .. }
-            | Event::WorkerCanceled { .. }
-            | Event::CandidateMerged { .. }
-            | Event::RunEnded { .. } => {}
+            _ => {}
         }
     }
 

@@ -5,15 +5,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use ralph_model::agent_output::Usage;
 use ralph_model::event::{Event, Recorded, WaitReason};
 use ralph_model::gate::GateStatus;
-use ralph_model::ids::{Role, RunId, TaskId};
+use ralph_model::ids::{Role, RunId, TaskId, WorkerId};
 use ralph_model::judgement::Verdict;
 use ralph_model::outcome::Outcome;
 use ralph_model::review::ReviewVerdict;
 use ralph_model::run::RunState;
 use ralph_model::task::TaskStatus;
 use ralph_model::units::{Millis, Timestamp, Tokens, UsdMicros};
+use ralph_model::worker::WorkerLimitKind;
 use serde::{Deserialize, Serialize};
 
 /// The version of the kept format; figures of another version are counted again.
@@ -116,10 +118,15 @@ pub struct StatsFold {
     /// Who worked on a task last.
     workers: BTreeMap<TaskId, RowKey>,
     landed: BTreeSet<TaskId>,
+    /// What each worker of a parallel run used: the sums of its last report.
+    jobs: BTreeMap<WorkerId, StatsFigures>,
+    /// The agent that the work of workers counts for.
+    implementer: Option<RowKey>,
 }
 
 impl StatsFold {
     /// Counts an event, given the state after it.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "most events are not counted")]
     pub fn apply_event(&mut self, recorded: &Recorded, state: &RunState) {
         match &recorded.event {
             Event::IterationStarted { task, .. } => {
@@ -158,36 +165,24 @@ impl StatsFold {
                     figures.rejections += 1;
                 }
             }
-            Event::Waiting { reason: WaitReason::UsageLimit, .. } => self.waits += 1,
+            Event::Waiting { reason: WaitReason::UsageLimit, .. }
+            | Event::WorkerLimited { kind: WorkerLimitKind::UsageLimit, .. } => self.waits += 1,
+            Event::JobAssigned { assignment } => {
+                let choice = state.recipe.agent_for(Role::Implement);
+                let model = choice.model.clone().unwrap_or_default();
+                let key = (choice.kind.name().to_owned(), model, Role::Implement);
+                self.workers.insert(assignment.task.clone(), key.clone());
+                self.implementer = Some(key);
+            }
+            Event::WorkerProgressed { worker, usage, iterations, ran, doing: _ } => {
+                self.jobs.insert(worker.clone(), sum_job(*usage, *iterations, *ran));
+            }
+            Event::WorkerEnded { worker, result } => {
+                let sums = sum_job(result.usage, result.iterations, result.ran);
+                self.jobs.insert(worker.clone(), sums);
+            }
             Event::IterationEnded { .. } => self.end_iteration(recorded, state),
-            Event::RunStarted { .. }
-            | Event::RunResumed { .. }
-            | Event::TasksRead { .. }
-            | Event::TasksWritten
-            | Event::BaselineStarted { .. }
-            | Event::BaselineChecked { .. }
-            | Event::Checkpointed { .. }
-            | Event::Waiting { .. }
-            | Event::Observed { .. }
-            | Event::PlanSeen { .. }
-            | Event::AgentListRead { .. }
-            | Event::Refused { .. }
-            | Event::GateChecked { .. }
-            | Event::Rechecked { .. }
-            | Event::Landed { .. }
-            | Event::ControlRequested { .. }
-            | Event::Paused
-            | Event::TaskSkipped { .. }
-            | Event::JobAssigned { .. }
-            | Event::WorkerStarted { .. }
-            | Event::WorkerProgressed { .. }
-            | Event::WorkerLimited { .. }
-            | Event::WorkerEnded { .. }
-            | Event::WorkerLost { .. }
-            | Event::WorkerCanceled { .. }
-            | Event::CandidateMerged { .. }
-            | Event::Warned { .. }
-            | Event::RunEnded { .. } => {}
+            _ => {}
         }
     }
 
@@ -221,11 +216,16 @@ impl StatsFold {
 
     /// Returns the figures of the run so far.
     pub fn to_stats(&self, state: &RunState) -> RunStats {
-        let rows = self.rows.iter().map(|((agent, model, role), figures)| StatsRow {
-            agent: agent.clone(),
-            model: model.clone(),
-            role: *role,
-            figures: figures.clone(),
+        let mut rows = self.rows.clone();
+        if let Some(key) = &self.implementer {
+            let row = rows.entry(key.clone()).or_default();
+            self.jobs.values().for_each(|figures| row.add_figures(figures));
+        }
+        let rows = rows.into_iter().map(|((agent, model, role), figures)| StatsRow {
+            agent,
+            model,
+            role,
+            figures,
         });
         RunStats {
             version: STATS_VERSION,
@@ -290,6 +290,13 @@ impl ProjectStats {
         sum.cost_per_task = cost.and_then(|cost| cost.0.checked_div(landed)).map(UsdMicros);
         sum
     }
+}
+
+/// Returns the figures of a worker's run. Its iterations count as attempts of the implementing
+/// agent, because its report does not name roles.
+fn sum_job(usage: Usage, attempts: u32, ran: Millis) -> StatsFigures {
+    let (tokens, cost) = (usage.tokens(), usage.cost);
+    StatsFigures { attempts, ran, tokens, cost, ..StatsFigures::default() }
 }
 
 fn add_cost(one: Option<UsdMicros>, two: Option<UsdMicros>) -> Option<UsdMicros> {

@@ -7,6 +7,7 @@
 mod metrics;
 pub mod otlp;
 mod span_names;
+mod worker_spans;
 
 use metrics::Meter;
 pub use metrics::{Histogram, Metric, MetricPoints};
@@ -21,6 +22,8 @@ use ralph_model::outcome::Outcome;
 use ralph_model::run::RunState;
 use ralph_model::units::{Millis, Timestamp};
 use ralph_model::worktree::Landed;
+use worker_spans::WorkerSpans;
+
 use span_names::{list_agent_attributes, list_usage_attributes, name_outcome, name_verdict};
 
 /// The name of an attribute and its value.
@@ -105,6 +108,7 @@ pub struct Telemetry {
     wait: Option<(Timestamp, u64, &'static str)>,
     last: Timestamp,
     meter: Meter,
+    workers: WorkerSpans,
 }
 
 /// A span that has not ended.
@@ -123,6 +127,8 @@ struct OpenIterationSpan {
     task: Option<TaskId>,
     verdict: Option<&'static str>,
     commit: Option<String>,
+    /// How many candidates waited when it began, in a parallel run.
+    queue: Option<u64>,
 }
 
 #[derive(Debug, Clone)]
@@ -145,10 +151,12 @@ impl Telemetry {
         match &recorded.event {
             Event::RunStarted { .. } => self.begin_segment(recorded.at, state),
             Event::RunResumed { .. } => {
+                ended.extend(self.end_lost_workers(self.last));
                 ended.extend(self.end_interrupted(state));
                 self.begin_segment(recorded.at, state);
             }
             Event::RunEnded { outcome, .. } => {
+                ended.extend(self.end_lost_workers(recorded.at));
                 ended.extend(self.finish_segment(recorded.at, outcome, state));
             }
             Event::IterationStarted { iteration, role, task } => {
@@ -160,6 +168,7 @@ impl Telemetry {
                     task: task.clone(),
                     verdict: None,
                     commit: None,
+                    queue: state.parallel.as_ref().map(|it| it.queue.len() as u64),
                 });
             }
             Event::Asked { ask, role, purpose, agent, .. } => {
@@ -202,15 +211,15 @@ impl Telemetry {
             | Event::Rechecked { .. }
             | Event::ControlRequested { .. }
             | Event::TaskSkipped { .. }
-            | Event::JobAssigned { .. }
+            | Event::CandidateMerged { .. }
+            | Event::Warned { .. } => {}
+            Event::JobAssigned { .. }
             | Event::WorkerStarted { .. }
             | Event::WorkerProgressed { .. }
             | Event::WorkerLimited { .. }
             | Event::WorkerEnded { .. }
             | Event::WorkerLost { .. }
-            | Event::WorkerCanceled { .. }
-            | Event::CandidateMerged { .. }
-            | Event::Warned { .. } => {}
+            | Event::WorkerCanceled { .. } => ended.extend(self.apply_worker_event(recorded)),
         }
         self.last = recorded.at;
         ended
@@ -240,7 +249,8 @@ impl Telemetry {
     /// Ends the segment that a crash or a kill interrupted, at its last event.
     fn end_interrupted(&mut self, state: &RunState) -> Option<TraceSpan> {
         let segment = self.segment.take()?;
-        let attributes = list_run_attributes(state);
+        let mut attributes = list_run_attributes(state);
+        attributes.extend(self.list_parallel_attributes(state));
         let status = SpanStatus::Error("cut off".to_owned());
         Some(TraceSpan { attributes, status, ..self.new_run_span(&segment, self.last) })
     }
@@ -253,6 +263,7 @@ impl Telemetry {
     ) -> Option<TraceSpan> {
         let segment = self.segment.take()?;
         let mut attributes = list_run_attributes(state);
+        attributes.extend(self.list_parallel_attributes(state));
         attributes.push(("ralph.outcome", name_outcome(outcome).into()));
         attributes.push(("ralph.exit_code", u64::from(outcome.exit_code().code()).into()));
         let status = match name_outcome(outcome) {
@@ -349,6 +360,10 @@ impl Telemetry {
         ];
         attributes.extend(iteration.task.map(|task| ("ralph.task.id", task.0.into())));
         attributes.extend(iteration.commit.map(|commit| ("ralph.commit", commit.into())));
+        attributes.extend(iteration.queue.map(|queue| ("ralph.queue.length", queue.into())));
+        if iteration.role == Role::Merge {
+            self.count_merge(verdict, at.elapsed_since(iteration.open.start));
+        }
         let name = format!("iteration {}", iteration.role);
         let status = match verdict {
             "gates_failed" | "attempt_failed" => SpanStatus::Error(verdict.to_owned()),
@@ -410,7 +425,7 @@ fn list_run_attributes(state: &RunState) -> Vec<Attribute> {
         ("ralph.iterations", state.iterations.into()),
         ("ralph.commits", state.totals.commits.into()),
     ];
-    attributes.extend(list_usage_attributes(state.totals.usage));
+    attributes.extend(list_usage_attributes(state.total_usage()));
     attributes
 }
 

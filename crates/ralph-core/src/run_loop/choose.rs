@@ -27,6 +27,7 @@ use ralph_model::units::Timestamp;
 use ralph_model::worker::JobAssignment;
 use ralph_model::worktree::Checkpoint;
 
+use crate::asking::request::select_agent;
 use crate::ports::{CheckpointDepth, Moment, StopRequest};
 use crate::tasks::next_work::{NextWork, WorkChoice, choose_work, find_due_compaction};
 
@@ -130,7 +131,7 @@ pub enum Step {
     PollWorkers {
         until: Timestamp,
     },
-    /// End the worker of a task that the user skips.
+    /// End the worker of a task that the user skips or removes.
     CancelWorker {
         worker: WorkerId,
     },
@@ -140,6 +141,24 @@ pub enum Step {
     WaitWhilePaused,
     EndIteration(IterationNumber),
     Finish(Outcome),
+}
+
+impl Step {
+    /// Returns whether the step does something that follows from the events so far, so that these must
+    /// survive a power cut. The others look, or record an event before they act.
+    pub(crate) fn needs_synced_events(&self) -> bool {
+        !matches!(
+            self,
+            Self::Begin { .. }
+                | Self::Checkpoint(_)
+                | Self::Ask { .. }
+                | Self::RecordVerdict { .. }
+                | Self::Reuse { .. }
+                | Self::Judge
+                | Self::Survey
+                | Self::EndIteration(_)
+        )
+    }
 }
 
 /// Whether attempts at a task left something in the work tree.
@@ -225,7 +244,7 @@ fn choose_between_iterations(state: &RunState, moment: Moment) -> Step {
         },
         (Work::Prompt(_) | Work::Tasks(_), _) => (state.recipe.role, None),
     };
-    if let Some(exhausted) = limits.budget.find_exhausted(state.totals.usage, moment.ran) {
+    if let Some(exhausted) = limits.budget.find_exhausted(state.total_usage(), moment.ran) {
         return Step::Finish(Outcome::BudgetUsedUp { exhausted });
     }
     if limits.unchanged.is_some_and(|limit| state.unchanged >= limit.max(1)) {
@@ -409,9 +428,12 @@ fn choose_call_step(
     // call.
     if purpose == Purpose::Work
         && current.asks > 0
-        && let Some(exhausted) = limits.budget.find_exhausted(state.totals.usage, moment.ran)
+        && let Some(exhausted) = limits.budget.find_exhausted(state.total_usage(), moment.ran)
     {
         return Step::Finish(Outcome::BudgetUsedUp { exhausted });
+    }
+    if let Some(step) = choose_held_step(state, &purpose, moment) {
+        return step;
     }
     match asking.not_before {
         Some(until) if moment.now < until => Step::Wait {
@@ -422,6 +444,25 @@ fn choose_call_step(
             Step::Ask { ask: AskNumber(current.asks + 1), purpose, size: asking.size }
         }
     }
+}
+
+/// Chooses to wait for the limit of an agent that another worker met, or to end if that takes
+/// longer than the recipe allows.
+fn choose_held_step(state: &RunState, purpose: &Purpose, moment: Moment) -> Option<Step> {
+    if state.control.holds.is_empty() {
+        return None;
+    }
+    let agent = select_agent(state, purpose).kind;
+    let until = *state.control.holds.get(&agent).filter(|until| moment.now < **until)?;
+    let limit = &state.recipe.rate_limit;
+    let is_short = until.elapsed_since(moment.now) <= limit.max_wait;
+    Some(match limit.wait {
+        RateLimitAction::Wait if is_short => Step::Wait { until, reason: WaitReason::UsageLimit },
+        RateLimitAction::Wait | RateLimitAction::Stop => {
+            let message = format!("another worker met a usage limit of {}", agent.name());
+            Step::Finish(Outcome::LimitTooLong { resets_at: Some(until), message })
+        }
+    })
 }
 
 /// Returns how the run ends at a usage limit, if it may not wait for it.

@@ -32,13 +32,29 @@ pub fn find_refusal(state: &RunState, request: &ControlRequest) -> Option<String
             None => return None,
             Some(_) => "that was requested before",
         },
-        ControlRequest::Note { text } if text.trim().is_empty() => "it is empty",
-        ControlRequest::Note { text } if text.chars().count() > MAX_NOTE_CHARS => "it is too long",
+        ControlRequest::Note { text } | ControlRequest::TaskNote { text, .. }
+            if text.trim().is_empty() =>
+        {
+            "it is empty"
+        }
+        ControlRequest::Note { text } | ControlRequest::TaskNote { text, .. }
+            if text.chars().count() > MAX_NOTE_CHARS =>
+        {
+            "it is too long"
+        }
         ControlRequest::Note { .. } if control.notes.len() >= MAX_WAITING_NOTES => {
             "too many notes wait already"
         }
+        ControlRequest::Note { .. }
+            if state.parallel.as_ref().is_some_and(|it| !it.has_live_workers()) =>
+        {
+            "no worker is at work"
+        }
+        ControlRequest::TaskNote { task, .. } => return find_task_note_refusal(state, task),
         // A request to stop now adds to a stop request from before.
-        ControlRequest::StopNow | ControlRequest::Note { .. } => return None,
+        ControlRequest::StopNow | ControlRequest::Note { .. } | ControlRequest::Hold { .. } => {
+            return None;
+        }
         ControlRequest::Skip { task } => return find_skip_refusal(state, task),
     };
     Some(reason.to_owned())
@@ -54,6 +70,18 @@ pub fn apply_waiting_requests(state: &RunState, waiting: &[SubmittedRequest]) ->
         }
     }
     state
+}
+
+/// A worker reads its notes itself; a run without workers has no note for a single task.
+fn find_task_note_refusal(state: &RunState, task: &TaskId) -> Option<String> {
+    let Some(parallel) = &state.parallel else {
+        return Some("the run works on one task at a time".to_owned());
+    };
+    let worker = parallel.find_worker_of(task).and_then(|it| parallel.running.get(it));
+    match worker {
+        Some(worker) if worker.is_live => None,
+        Some(_) | None => Some(format!("no worker is at work on {task}")),
+    }
 }
 
 fn find_skip_refusal(state: &RunState, task: &TaskId) -> Option<String> {

@@ -7,6 +7,7 @@
 //! the comparison of the work tree with what the gates checked.
 
 mod agent_calls;
+mod base_instructions;
 mod checking;
 mod control_requests;
 mod judging;
@@ -264,6 +265,9 @@ impl<'a> Engine<'a> {
 
     /// Executes one step.
     fn execute_step(&mut self, step: Step, moment: Moment) -> Result<(), StepError> {
+        if step.needs_synced_events() {
+            self.ports.store.sync_events().map_err(EngineError::from)?;
+        }
         match step {
             Step::ReadTasks => self.read_tasks()?,
             Step::WriteTasks => self.write_tasks()?,
@@ -284,7 +288,7 @@ impl<'a> Engine<'a> {
             }
             Step::Recover { ask, purpose } => self.recover_call(ask, purpose, moment)?,
             Step::Ask { ask, purpose, size } => {
-                self.call_agent(CallOrder { ask, purpose, size }, moment)?;
+                self.call_agent(&CallOrder { ask, purpose, size }, moment)?;
             }
             Step::Wait { until, reason } => self.wait_until(until, reason)?,
             Step::RecordPlanState => self.record_plan_state()?,
@@ -377,7 +381,8 @@ impl<'a> Engine<'a> {
                 expected_head: self.surveyed_head(),
                 command,
             };
-            match self.ports.vcs.commit_tree(&order)? {
+            let made = self.ports.vcs.commit_tree(&order);
+            match made.or_else(|error| self.find_failed_commit(error))? {
                 CommitResult::Made(commit) => Landed::Committed { commit, subject },
                 CommitResult::Nothing => Landed::NothingToCommit,
                 CommitResult::MessageRefused { output } => {
@@ -390,6 +395,14 @@ impl<'a> Engine<'a> {
         };
         self.record_event(Event::Landed { landed })?;
         Ok(())
+    }
+
+    /// Returns the commit that git made although it failed.
+    fn find_failed_commit(&mut self, error: VcsError) -> Result<CommitResult, VcsError> {
+        match self.ports.vcs.find_commit(&self.git_mark()) {
+            Ok(Some((commit, _))) => Ok(CommitResult::Made(commit)),
+            Ok(None) | Err(_) => Err(error),
+        }
     }
 
     /// Records the commit that a killed process made. Without one, the run ends.

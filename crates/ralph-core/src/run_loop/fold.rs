@@ -20,7 +20,6 @@ use ralph_model::event::{Event, REMOVED_NAME, Recorded, WaitReason};
 use ralph_model::fingerprint::Fingerprint;
 use ralph_model::gate::{GateResult, GateStatus, TestNumbers};
 use ralph_model::ids::Role;
-use ralph_model::memory::SinceCompaction;
 use ralph_model::parallel_state::ParallelState;
 use ralph_model::phase::Iteration;
 use ralph_model::run::{Baseline, Completeness, RunState, Totals};
@@ -30,6 +29,9 @@ use ralph_model::worktree::TreeId;
 use crate::run_loop::landing_plan;
 
 pub use iteration_end::{Durability, PendingList, build_pending_list};
+pub(crate) use parallel::RED_MERGES;
+#[cfg(test)]
+pub(crate) use parallel::choose_pause;
 
 /// More different warnings than a user reads; further ones may be repeated.
 const MAX_KNOWN_WARNINGS: usize = 200;
@@ -47,6 +49,11 @@ pub fn start_state(first: &Recorded) -> Result<RunState, FoldError> {
     let Event::RunStarted { run, project, recipe, journal: _, version: _ } = &first.event else {
         return Err(FoldError { seq: first.seq, reason: "a journal begins with `run_started`" });
     };
+    let job = recipe.task_work().and_then(|work| work.job.as_deref());
+    let broken = job.map(|job| job.broken.clone()).filter(|it| !it.is_empty());
+    let since = job.and_then(|job| job.since.as_deref().cloned());
+    let tests = job.into_iter().flat_map(|job| &job.tests);
+    let tests = tests.map(|(gate, it)| (gate.clone(), TestNumbers { before: *it, now: *it }));
     Ok(RunState {
         run: run.clone(),
         project: project.clone(),
@@ -63,18 +70,19 @@ pub fn start_state(first: &Recorded) -> Result<RunState, FoldError> {
         last_tree: None,
         last_plan: None,
         passed_trees: BTreeMap::new(),
-        test_numbers: BTreeMap::new(),
+        test_numbers: tests.collect(),
+        removed_items: Vec::new(),
         verdict_questions: 0,
         autorun_changes: BTreeSet::new(),
         files_with_shapes: BTreeSet::new(),
         changed_files: None,
         tasks: None,
-        baseline: None,
+        baseline: broken.map(|results| Baseline { tree: None, results }),
         base: None,
         counted_commits: 0,
-        handoffs: Vec::new(),
+        handoffs: job.map(|job| job.handoffs.clone()).unwrap_or_default(),
         memory: recipe.memory.as_ref().and_then(|policy| policy.known.clone()),
-        since_compaction: SinceCompaction::default(),
+        since_compaction: since.unwrap_or_default(),
         calibration: Calibration::default(),
         schema_refused_by: Vec::new(),
         completeness: Completeness::Open,
@@ -126,6 +134,10 @@ pub fn apply_event(state: &mut RunState, recorded: &Recorded) -> Result<(), Fold
                 tasks.take_earlier_attempts(&state.recipe);
                 state.tasks = Some(tasks);
             }
+            let merging = state.current.as_ref().and_then(|current| current.task.as_ref());
+            if let Some(parallel) = &mut state.parallel {
+                parallel.drop_closed_tasks(list, merging);
+            }
             // The file is about to be restored, and may already be if ralph dies now.
             reset_list_landing(state);
         }
@@ -137,6 +149,10 @@ pub fn apply_event(state: &mut RunState, recorded: &Recorded) -> Result<(), Fold
         }
         Event::BaselineStarted { tree } => {
             state.baseline = Some(Baseline { tree: tree.clone(), results: Vec::new() });
+        }
+        Event::BaselineChecked { result } if parallel::is_tip_check(state, result) => {
+            count_gate(state, result);
+            parallel::apply_tip_check(state, result);
         }
         Event::BaselineChecked { result } => apply_baseline_result(state, result),
         Event::IterationStarted { iteration, role, task } => {

@@ -20,6 +20,18 @@ pub fn is_model_host(host: &str) -> bool {
     PROVIDERS.contains(&host) || host.ends_with(".openai.azure.com")
 }
 
+/// Returns whether agents only report their use and errors there. They work without it.
+pub fn is_telemetry_host(host: &str) -> bool {
+    const TELEMETRY: [&str; 5] = [
+        "ab.chatgpt.com",
+        "otel.cline.bot",
+        "play.googleapis.com",
+        "http-intake.logs.us5.datadoghq.com",
+        "statsig.anthropic.com",
+    ];
+    TELEMETRY.contains(&host) || host.ends_with(".sentry.io")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -36,6 +48,7 @@ mod tests {
             ("", false),
         ] {
             assert_eq!(is_model_host(host), expect, "{host}");
+            assert!(!is_telemetry_host(host), "{host}");
         }
     }
 }

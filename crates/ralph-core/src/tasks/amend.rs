@@ -139,6 +139,7 @@ fn parse_new_task(value: &Value) -> Result<Task, String> {
     task.description = description;
     task.order = fields.order;
     task.depends_on = fields.depends_on.unwrap_or_default();
+    task.touches = fields.touches.unwrap_or_default();
     task.skills = fields.skills.unwrap_or_default();
     task.libraries = fields.libraries.unwrap_or_default();
     task.needs_docs = fields.needs_docs.unwrap_or_default();
@@ -188,6 +189,7 @@ fn parse_fields(value: &Value) -> TaskFields {
         order: get("order", "priority").and_then(Value::as_i64),
         depends_on: texts("depends_on", "dependsOn")
             .map(|ids| ids.into_iter().map(TaskId).collect()),
+        touches: texts("touches", "touches"),
         skills: texts("skills", "skills"),
         libraries: texts("libraries", "libraries"),
         needs_docs: get("needs_docs", "needsDocs").and_then(Value::as_bool),

@@ -47,12 +47,12 @@ pub(crate) fn is_about_missing_reference(outputs: &[FailedOutput]) -> bool {
     })
 }
 
-/// Returns the paths that an error names, in order of appearance, each once.
-pub fn find_named_paths(outputs: &[FailedOutput]) -> Vec<String> {
+/// Returns what looks like a path of the project in texts, in order of appearance, each once.
+pub fn find_named_paths<'a>(texts: impl IntoIterator<Item = &'a str>) -> Vec<String> {
     let mut paths: Vec<String> = Vec::new();
-    let words = outputs.iter().flat_map(|output| {
-        output.text.split(|c: char| c.is_whitespace() || "\"'`()[]{},;=<>".contains(c))
-    });
+    let words = texts
+        .into_iter()
+        .flat_map(|text| text.split(|c: char| c.is_whitespace() || "\"'`()[]{},;=<>".contains(c)));
     for word in words {
         // `src/a.rs:12:3` and `a.py",` and `./b.c:` name files.
         let path = word.trim_start_matches("./").split(':').next().unwrap_or_default();

@@ -9,6 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ralph_model::ids::TaskId;
+use ralph_model::parallel_state::ParallelState;
 use ralph_model::task::{Task, TaskChange, TaskFields, TaskList, TaskStatus};
 
 use crate::tasks::validation::validate_list;
@@ -32,6 +33,51 @@ impl MergedList {
 
 /// Merges the list in the file with the known list.
 pub fn merge_edits(known: &TaskList, found: &TaskList, current: Option<&TaskId>) -> MergedList {
+    reject_if_invalid(known, found, merge_lists(known, found, current))
+}
+
+/// Merges the list in the file with the known list of a parallel run. Its agents have lists of
+/// their own, so the user may also remove and skip tasks that workers do; the text of those stays.
+pub fn merge_edits_during_jobs(
+    known: &TaskList,
+    found: &TaskList,
+    merging: Option<&TaskId>,
+    parallel: &ParallelState,
+) -> MergedList {
+    let (mut ours, mut theirs, mut taken) = (known.clone(), found.clone(), Vec::new());
+    let mut reverted = Vec::new();
+    ours.tasks.retain_mut(|task| {
+        let is_begun = task.status == TaskStatus::InProgress;
+        if merging == Some(&task.id) || !(is_begun || task.status == TaskStatus::Pending) {
+            return true;
+        }
+        match theirs.tasks.iter_mut().find(|it| it.id == task.id) {
+            None if is_begun => {
+                taken.push(format!("task `{}` was removed", task.id));
+                false
+            }
+            None => true,
+            Some(edited) => {
+                if edited.status == TaskStatus::Skipped {
+                    taken.push(format!("task `{}` is skipped now", task.id));
+                    task.status = TaskStatus::Skipped;
+                }
+                if parallel.is_taken(&task.id) {
+                    let mut no_edits = Vec::new();
+                    *edited =
+                        merge_task(task, edited, Some(&task.id), &mut no_edits, &mut reverted);
+                }
+                true
+            }
+        }
+    });
+    let mut merged = merge_lists(&ours, &theirs, merging);
+    merged.taken.splice(0..0, taken);
+    merged.reverted.splice(0..0, reverted);
+    reject_if_invalid(known, found, merged)
+}
+
+fn merge_lists(known: &TaskList, found: &TaskList, current: Option<&TaskId>) -> MergedList {
     let mut taken = Vec::new();
     let mut reverted = Vec::new();
     let mut tasks: Vec<Task> = Vec::with_capacity(found.tasks.len());
@@ -59,11 +105,7 @@ pub fn merge_edits(known: &TaskList, found: &TaskList, current: Option<&TaskId>)
             tasks.insert(at.min(tasks.len()), ours.clone());
         }
     }
-    reject_if_invalid(
-        known,
-        found,
-        MergedList { list: TaskList { tasks, ..known.clone() }, taken, reverted },
-    )
+    MergedList { list: TaskList { tasks, ..known.clone() }, taken, reverted }
 }
 
 /// How far the work is on the task at which a run stopped.
@@ -241,6 +283,7 @@ fn diff_tasks(old: &Task, new: &Task, changes: &mut Vec<TaskChange>) {
         acceptance_criteria: pick_changed(&old.acceptance_criteria, &new.acceptance_criteria),
         order: pick_changed(&old.order, &new.order).flatten(),
         depends_on: pick_changed(&old.depends_on, &new.depends_on),
+        touches: pick_changed(&old.touches, &new.touches),
         skills: pick_changed(&old.skills, &new.skills),
         libraries: pick_changed(&old.libraries, &new.libraries),
         needs_docs: pick_changed(&old.needs_docs, &new.needs_docs),
@@ -364,6 +407,34 @@ mod tests {
         assert_eq!(check(|tasks| drop(tasks.remove(0)), 0, 1), known());
         let list = check(|tasks| tasks.push(task("new", TaskStatus::Done)), 1, 1);
         assert_eq!(list.tasks[3].status, TaskStatus::Pending);
+    }
+
+    #[test]
+    fn in_a_parallel_run_the_user_may_remove_and_skip_begun_tasks() {
+        let policy = ralph_model::recipe::ParallelPolicy::new(2);
+        let parallel = ParallelState::new(&policy);
+        let check = |edit: fn(&mut Vec<Task>), merging, counts| {
+            let mut found = known();
+            edit(&mut found.tasks);
+            let merged = merge_edits_during_jobs(&known(), &found, merging, &parallel);
+            assert_eq!((merged.taken.len(), merged.reverted.len()), counts, "{merged:?}");
+            merged.list
+        };
+        let now = TaskId("now".into());
+        assert_eq!(check(|tasks| drop(tasks.remove(1)), None, (1, 0)).tasks.len(), 2);
+        assert_eq!(check(|tasks| drop(tasks.remove(1)), Some(&now), (0, 1)), known());
+        let skip = |tasks: &mut Vec<Task>| tasks[1].status = TaskStatus::Skipped;
+        assert_eq!(check(skip, None, (1, 0)).tasks[1].status, TaskStatus::Skipped);
+        assert_eq!(check(skip, Some(&now), (0, 1)), known());
+        assert_eq!(check(|tasks| tasks[1].status = TaskStatus::Done, None, (0, 1)), known());
+        assert_eq!(check(|tasks| drop(tasks.remove(0)), None, (0, 1)), known());
+        // Another task still needs it.
+        let mut needed = known();
+        needed.tasks[2].depends_on = vec![now.clone()];
+        let mut found = needed.clone();
+        found.tasks.remove(1);
+        let merged = merge_edits_during_jobs(&needed, &found, None, &parallel);
+        assert_eq!((merged.list, merged.reverted.len()), (needed, 1));
     }
 
     #[track_caller]

@@ -1,14 +1,17 @@
 //! Makes the job of a worker from the state of a parallel run.
 
 use ralph_model::fingerprint::Fingerprint;
+use ralph_model::gate::GateResult;
 use ralph_model::glob::Pattern;
 use ralph_model::handoff::WorkOutcome;
 use ralph_model::ids::{RunId, TaskId, WorkerId};
+use ralph_model::memory::SinceCompaction;
 use ralph_model::parallel_state::RunningWorker;
-use ralph_model::recipe::{BaselinePolicy, Recipe, Retry, TaskWork, Work};
+use ralph_model::recipe::{BaselinePolicy, JobContext, OtherTask, Recipe, Retry, TaskWork, Work};
 use ralph_model::run::RunState;
+use ralph_model::task_state::TaskState;
 use ralph_model::units::Millis;
-use ralph_model::worker::Job;
+use ralph_model::worker::{Job, JobAssignment};
 
 use crate::landing::failure_branch::to_ref_part;
 
@@ -30,6 +33,15 @@ pub(crate) fn name_worker(run: &RunId, task: &TaskId, number: u32) -> WorkerId {
     WorkerId(format!("{run}-{part}{mark}-r{number}"))
 }
 
+/// Returns the task of a job, also of one that has ended.
+pub fn find_task_of<'a>(state: &'a RunState, worker: &WorkerId) -> Option<&'a TaskId> {
+    let jobs = &state.parallel.as_ref()?.jobs;
+    let is_it = |task: &TaskId, jobs: u32| {
+        (1..=jobs).any(|number| name_worker(&state.run, task, number) == *worker)
+    };
+    jobs.iter().find(|(task, jobs)| is_it(task, **jobs)).map(|(task, _)| task)
+}
+
 /// Builds the job of an assignment. None if the run has no task list.
 pub fn build_job(state: &RunState, worker: &RunningWorker) -> Option<Job> {
     let (tasks, assignment) = (state.tasks.as_ref()?, &worker.assignment);
@@ -41,6 +53,10 @@ pub fn build_job(state: &RunState, worker: &RunningWorker) -> Option<Job> {
     recipe.limits.delay = Millis::ZERO;
     if let Some(memory) = &mut recipe.memory {
         memory.known.clone_from(&state.memory);
+        // Only one worker compacts at a time; documentation each looks up for its task.
+        if assignment.compacts.is_none() {
+            (memory.every_iterations, memory.threshold_bytes) = (u32::MAX, u64::MAX);
+        }
     }
     lock_list(&mut recipe, state);
     let Work::Tasks(work) = &mut recipe.work else { return None };
@@ -48,6 +64,7 @@ pub fn build_job(state: &RunState, worker: &RunningWorker) -> Option<Job> {
     work.only = Some(assignment.task.clone());
     work.retry = Retry::Nothing;
     work.restored_onto = None;
+    work.job = Some(Box::new(build_context(state, tasks, assignment)));
     work.earlier = tasks.list_earlier_attempts();
     work.earlier.retain(|it| it.task == assignment.task);
     for earlier in &mut work.earlier {
@@ -61,8 +78,38 @@ pub fn build_job(state: &RunState, worker: &RunningWorker) -> Option<Job> {
         }
     }
     let keep = state.parallel.iter().flat_map(|it| it.running.keys()).cloned().collect();
-    let (assignment, project) = (assignment.clone(), state.project.clone());
-    Some(Job { assignment, project, task_file, recipe: Box::new(recipe), keep })
+    let (assignment, run, project) = (assignment.clone(), state.run.clone(), state.project.clone());
+    let clones = state.recipe.parallel.as_ref().map(|it| it.clones.clone()).unwrap_or_default();
+    Some(Job { assignment, run, project, task_file, recipe: Box::new(recipe), keep, clones })
+}
+
+/// Returns what a worker knows of the run.
+fn build_context(state: &RunState, tasks: &TaskState, assignment: &JobAssignment) -> JobContext {
+    let parallel = state.parallel.as_deref();
+    let running = parallel.into_iter().flat_map(|it| it.running.values());
+    let waiting = parallel.into_iter().flat_map(|it| &it.queue).map(|it| &it.task);
+    let others = running.map(|it| &it.assignment.task).chain(waiting);
+    let others = others.filter(|id| **id != assignment.task);
+    let others = others.filter_map(|id| tasks.list.find_task(id)).map(|it| OtherTask {
+        task: it.id.clone(),
+        title: it.title.clone(),
+        touches: it.touches.clone(),
+    });
+    let results = state.baseline.iter().flat_map(|baseline| &baseline.results);
+    let is_broken =
+        |it: &&GateResult| it.is_hard_failure() && !state.passed_trees.contains_key(&it.gate);
+    let since = assignment.compacts.map(|_| {
+        // What the worker compacted itself must be recognized.
+        Box::new(SinceCompaction { last: None, ..state.since_compaction.clone() })
+    });
+    JobContext {
+        others: others.collect(),
+        handoffs: state.handoffs.iter().filter(|it| it.is_accepted()).cloned().collect(),
+        broken: results.filter(is_broken).cloned().collect(),
+        conflicts: assignment.conflicts.clone(),
+        since,
+        tests: state.test_numbers.iter().map(|(gate, it)| (gate.clone(), it.now)).collect(),
+    }
 }
 
 /// Locks the user's own list and its notes: the worker has a list of its own.

@@ -103,6 +103,11 @@ impl TaskFinder<'_> {
         };
         task.is_some_and(|task| task.status.is_done())
     }
+
+    /// Returns whether a task waits for no other.
+    fn can_begin(&mut self, role: NextWorkKind, task: &Task) -> bool {
+        role != NextWorkKind::Implement || task.depends_on.iter().all(|id| self.is_done(id))
+    }
 }
 
 /// Kinds of work, the most urgent first.
@@ -184,6 +189,34 @@ pub(crate) fn find_first_ready<R: Ord + Copy>(
     find_most_urgent(list, review, RetryPolicy::Never, rank).map(|(_, task)| task)
 }
 
+/// Returns all tasks that can be worked on, in the order of [`find_first_ready`], with their
+/// ranks.
+pub(crate) fn list_ready<R: Ord + Copy>(
+    list: &TaskList,
+    review: ReviewPolicy,
+    rank: impl Fn(&Task) -> Option<R>,
+) -> Vec<(R, &Task)> {
+    let mut finder = TaskFinder { list, searches: 0, places: None };
+    let mut ready = Vec::new();
+    for (at, task) in list.tasks.iter().enumerate() {
+        let Some(role) = find_next_work(task, review, RetryPolicy::Never) else { continue };
+        let Some(rank) = rank(task) else { continue };
+        if finder.can_begin(role, task) {
+            ready.push((build_urgency(rank, role, task, at), task));
+        }
+    }
+    ready.sort_unstable_by_key(|(key, _)| *key);
+    ready.into_iter().map(|(key, task)| (key.0, task)).collect()
+}
+
+/// What decides which task comes first: the least.
+type Urgency<R> = (R, NextWorkKind, Reverse<bool>, (bool, Option<i64>), usize);
+
+fn build_urgency<R>(rank: R, role: NextWorkKind, task: &Task, at: usize) -> Urgency<R> {
+    let has_begun = task.status == TaskStatus::InProgress;
+    (rank, role, Reverse(has_begun), (task.order.is_none(), task.order), at)
+}
+
 /// Returns the most urgent task that can be worked on, the lowest rank first.
 fn find_most_urgent<R: Ord + Copy>(
     list: &TaskList,
@@ -196,16 +229,10 @@ fn find_most_urgent<R: Ord + Copy>(
     for (at, task) in list.tasks.iter().enumerate() {
         let Some(role) = find_next_work(task, review, retrying) else { continue };
         let Some(rank) = rank(task) else { continue };
-        let has_begun = task.status == TaskStatus::InProgress;
-        let order = (task.order.is_none(), task.order);
-        let key = (rank, role, Reverse(has_begun), order, at);
-        if best.is_some_and(|best| best <= key) {
-            continue;
+        let key = build_urgency(rank, role, task, at);
+        if best.is_none_or(|best| key < best) && finder.can_begin(role, task) {
+            best = Some(key);
         }
-        if role == NextWorkKind::Implement && !task.depends_on.iter().all(|id| finder.is_done(id)) {
-            continue;
-        }
-        best = Some(key);
     }
     best.map(|(_, role, _, _, at)| (role, &list.tasks[at]))
 }

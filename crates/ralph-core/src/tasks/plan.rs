@@ -6,12 +6,12 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use ralph_model::plan::{PlanCopy, PlanLoss, PlanState, RemovedItems};
+use ralph_model::plan::{NAMED_ITEMS, PlanCopy, PlanLoss, PlanState, RemovedItems};
 
 use crate::tasks::checklist::{Checklist, Mark};
 
-/// How many open items the feedback names to an agent that reports completion.
-const NAMED_ITEMS: usize = 5;
+/// How many removed items a run remembers by name.
+const MOST_REMOVED: usize = 200;
 
 /// Returns the feedback for an agent that reports completion while items of its plan are
 /// open.
@@ -32,7 +32,7 @@ pub(crate) fn build_open_items_feedback(file: &Path, open: u32, next: &[String])
 pub(crate) fn build_deleted_items_feedback(file: &Path, removed: &RemovedItems) -> String {
     let (noun, them) =
         if removed.deleted == 1 { ("item was", "it") } else { ("items were", "them") };
-    let names = removed.first.iter().take(removed.deleted as usize);
+    let names = removed.items.iter().take(NAMED_ITEMS.min(removed.deleted as usize));
     let items: Vec<String> = names.map(|item| format!("  - [ ] {item}")).collect();
     let more = (removed.deleted as usize).saturating_sub(items.len());
     let more = if more > 0 { format!("\n  and {more} more") } else { String::new() };
@@ -44,11 +44,15 @@ pub(crate) fn build_deleted_items_feedback(file: &Path, removed: &RemovedItems) 
     )
 }
 
-/// Returns the items that were removed from a plan and never marked as done: those known before,
-/// and those that the text before had without a mark, unless they are there now.
-///
+/// Returns the state of a usable plan with the items that were removed from it and never marked as
+/// done: those known before, and those that the text before had without a mark, unless they are there
+/// now.
+pub fn assess_changed_plan(known: &[String], before: &str, now: &str) -> PlanState {
+    add_removed_items(assess_plan_text(now), &find_removed_items(known, before, now), now)
+}
+
 /// An item may get words at its end. Each item that is new stands for one that was reworded.
-pub fn find_removed_items(known: &[String], before: &str, now: &str) -> Vec<String> {
+fn find_removed_items(known: &[String], before: &str, now: &str) -> Vec<String> {
     let (before, now) = (Checklist::read(before), Checklist::read(now));
     let texts: BTreeSet<&str> = now.items.iter().map(|item| item.text.as_str()).collect();
     let is_there = |text: &str| {
@@ -58,19 +62,19 @@ pub fn find_removed_items(known: &[String], before: &str, now: &str) -> Vec<Stri
     let reworded = now.items.len().saturating_sub(kept);
     let missing = before.items.iter().filter(|it| it.mark != Mark::Done && !is_there(&it.text));
     let missing = missing.map(|item| item.text.clone()).skip(reworded);
+    let missing = missing.filter(|text| !known.contains(text));
     known.iter().filter(|text| !is_there(text)).cloned().chain(missing).collect()
 }
 
-/// Returns the state of a usable plan with the items that were removed from it.
-pub fn add_removed_items(look: PlanState, removed: &[String], now: &str) -> PlanState {
+fn add_removed_items(look: PlanState, removed: &[String], now: &str) -> PlanState {
     let PlanState::Usable { counts, next, person, removed: _ } = look else { return look };
     let is_struck = |item: &&String| now.contains(&format!("~~{item}"));
     let deleted = removed.iter().filter(|item| !is_struck(item));
-    let first = deleted.clone().chain(removed.iter().filter(is_struck));
-    let first = first.take(NAMED_ITEMS).cloned().collect();
+    let items = deleted.clone().chain(removed.iter().filter(is_struck));
+    let items = items.take(MOST_REMOVED).cloned().collect();
     let count = |items: usize| u32::try_from(items).unwrap_or(u32::MAX);
     let deleted = count(deleted.count());
-    let removed = RemovedItems { count: count(removed.len()), deleted, first };
+    let removed = RemovedItems { count: count(removed.len()), deleted, items };
     PlanState::Usable { counts, next, person, removed }
 }
 
@@ -119,6 +123,8 @@ mod tests {
         // Removed ones stay removed until they are there again.
         check(&["two"], "- [x] one\n", "- [x] one\n", &["two"]);
         check(&["two"], "- [x] one\n", "- [x] one\n- [x] two\n", &[]);
+        // ralph died before it kept a copy without it.
+        check(&["two"], two, "- [x] one\n", &["two"]);
     }
 
     #[test]
@@ -126,8 +132,8 @@ mod tests {
         let now = "- [x] one\n- ~~two~~ because it is not needed\n";
         let removed = ["two".to_owned(), "three".to_owned()];
         let look = add_removed_items(assess_plan_text(now), &removed, now);
-        let first = vec!["three".to_owned(), "two".to_owned()];
-        assert_eq!(look.removed(), Some(&RemovedItems { count: 2, deleted: 1, first }));
+        let items = vec!["three".to_owned(), "two".to_owned()];
+        assert_eq!(look.removed(), Some(&RemovedItems { count: 2, deleted: 1, items }));
         let expect = "2 items were removed from the plan and never marked done: three; two";
         assert_eq!(look.removed().and_then(RemovedItems::describe).as_deref(), Some(expect));
     }

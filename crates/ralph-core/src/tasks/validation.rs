@@ -9,6 +9,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use ralph_model::glob::{GlobError, Pattern};
 use ralph_model::ids::TaskId;
 use ralph_model::review::ReviewStatus;
 use ralph_model::task::{Task, TaskList, TaskStatus};
@@ -57,6 +58,12 @@ pub enum TaskFault {
         /// The cycle; it begins and ends with this task.
         path: Vec<TaskId>,
     },
+    /// One of the globs in `touches` cannot be read.
+    BadGlob {
+        /// The index of the glob.
+        at: usize,
+        error: GlobError,
+    },
     /// It names a skill that does not exist.
     UnknownSkill {
         /// The index of the skill.
@@ -89,6 +96,7 @@ pub enum TaskField {
     AcceptanceCriteria(Option<usize>),
     /// [`Task::depends_on`], or one of them.
     DependsOn(Option<usize>),
+    Touches(usize),
     Skills(usize),
     Status,
     ReviewStatus,
@@ -136,6 +144,11 @@ fn find_own_faults(task: &Task) -> Vec<TaskFault> {
     for (at, criterion) in task.acceptance_criteria.iter().enumerate() {
         if criterion.trim().is_empty() {
             faults.push(TaskFault::BlankCriterion { at });
+        }
+    }
+    for (at, glob) in task.touches.iter().enumerate() {
+        if let Err(error) = Pattern::new(glob) {
+            faults.push(TaskFault::BadGlob { at, error });
         }
     }
     faults
@@ -228,6 +241,7 @@ impl TaskFault {
             Self::BlankCriterion { at } => TaskField::AcceptanceCriteria(Some(*at)),
             Self::UnknownDependency { at, .. } => TaskField::DependsOn(Some(*at)),
             Self::Cycle { .. } => TaskField::DependsOn(None),
+            Self::BadGlob { at, .. } => TaskField::Touches(*at),
             Self::UnknownSkill { at, .. } => TaskField::Skills(*at),
             Self::ApprovedNotDone | Self::DoneUnderReview { .. } => TaskField::ReviewStatus,
             Self::NoFeedback => TaskField::ReviewFeedback,
@@ -249,6 +263,7 @@ impl TaskFault {
                 "add that task, or remove the dependency".into()
             }
             Self::Cycle { .. } => "remove one of these dependencies".into(),
+            Self::BadGlob { .. } => "write a path of the project, such as `src/parser/**`".into(),
             Self::UnknownSkill { nearest: Some(name), .. } => format!("did you mean `{name}`?"),
             Self::UnknownSkill { nearest: None, .. } => {
                 "write its file among the project's skills, or remove it".into()
@@ -275,6 +290,7 @@ impl fmt::Display for TaskFault {
             Self::BlankCriterion { .. } => f.write_str("has a blank acceptance criterion"),
             Self::UnknownDependency { id, .. } => write!(f, "depends on an unknown task `{id}`"),
             Self::Cycle { path } => write!(f, "waits for itself: {}", CyclePath(path)),
+            Self::BadGlob { error, .. } => write!(f, "has a bad path: {error}"),
             Self::UnknownSkill { name, .. } => write!(f, "names an unknown skill `{name}`"),
             Self::ApprovedNotDone => f.write_str("is approved but not done"),
             Self::DoneUnderReview { review } => {

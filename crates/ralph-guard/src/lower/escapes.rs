@@ -67,6 +67,16 @@ const CODE_VARIABLES: [&str; 11] = [
     "RSYNC_RSH",
 ];
 
+/// Commands of PowerShell, and those of a shell that do the same.
+const POWERSHELL: [(&str, &str); 6] = [
+    ("Remove-Item", "rm -rf"),
+    ("Get-Content", "cat"),
+    ("Copy-Item", "cp"),
+    ("Move-Item", "mv"),
+    ("Invoke-WebRequest", "curl"),
+    ("Invoke-Expression", "eval"),
+];
+
 /// Options of `ssh` whose values are shell commands.
 const SSH_OPTIONS: [&str; 4] = ["proxycommand", "localcommand", "knownhostscommand", "match exec"];
 
@@ -165,6 +175,12 @@ impl Walker {
             }
         }
         match name {
+            "pwsh" | "powershell" => {
+                let given = find_codes(&arguments, &["-c", "-Command", "-command"]);
+                codes.extend(given.map(|code| {
+                    POWERSHELL.iter().fold(code, |code, (long, short)| code.replace(long, short))
+                }));
+            }
             "tar" | "gtar" | "bsdtar" => {
                 let actions = find_codes(&arguments, &["--checkpoint-action"]);
                 codes.extend(actions.filter_map(|it| it.strip_prefix("exec=").map(str::to_owned)));
@@ -261,7 +277,10 @@ fn find_led_codes(text: &str, leads: &[&str]) -> Vec<String> {
     for line in text.lines() {
         let small = line.to_ascii_lowercase();
         for lead in leads {
-            for (at, _) in small.match_indices(lead).take(MOST_PER_LINE) {
+            // In `${!name}` and `[!a]` there is no command.
+            let is_command = |at: &usize| *lead != "!" || !small[..*at].ends_with(['{', '[']);
+            let found = small.match_indices(lead).map(|(at, _)| at).filter(is_command);
+            for at in found.take(MOST_PER_LINE) {
                 let code = line[at + lead.len()..].trim_start_matches(['!', ' ', ':']);
                 codes.push(code.to_owned());
                 // The quotes or brackets that a command of the program ends with.

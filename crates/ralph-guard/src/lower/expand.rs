@@ -166,20 +166,22 @@ impl Walker {
         quotes: QuoteState,
         fields: &mut WordFields,
     ) {
-        // `$@` and `${array[@]}` expand to several words even in quotes.
+        // `$@`, `${array[@]}` and parts of them expand to several words even in quotes.
         let list = match expression {
-            ParameterExpr::Parameter { parameter, indirect: false } => match parameter {
-                Parameter::Special(SpecialParameter::AllPositionalParameters { .. }) => {
-                    Some(self.positional.clone())
-                }
-                Parameter::NamedWithAllIndices { name, .. } => {
-                    self.arrays.get(self.follow_reference(name)).cloned()
-                }
-                Parameter::Positional(_)
-                | Parameter::Special(_)
-                | Parameter::Named(_)
-                | Parameter::NamedWithIndex { .. } => None,
-            },
+            ParameterExpr::Parameter { parameter, indirect: false } => {
+                self.find_list(parameter).map(|(_, list)| list)
+            }
+            ParameterExpr::Substring { parameter, indirect: false, offset, length } => {
+                let list = self.find_list(parameter);
+                list.and_then(|(first, list)| {
+                    take_part(
+                        list,
+                        first,
+                        &offset.value,
+                        length.as_ref().map(|it| it.value.as_str()),
+                    )
+                })
+            }
             _ => None,
         };
         let Some(list) = list else {
@@ -191,6 +193,22 @@ impl Walker {
                 fields.end_field();
             }
             self.push_value(word, quotes, fields);
+        }
+    }
+
+    /// Returns the words that a parameter stands for, and the number of the first one.
+    fn find_list(&self, parameter: &Parameter) -> Option<(usize, Vec<Word>)> {
+        match parameter {
+            Parameter::Special(SpecialParameter::AllPositionalParameters { .. }) => {
+                Some((1, self.positional.clone()))
+            }
+            Parameter::NamedWithAllIndices { name, .. } => {
+                Some((0, self.arrays.get(self.follow_reference(name))?.clone()))
+            }
+            Parameter::Positional(_)
+            | Parameter::Special(_)
+            | Parameter::Named(_)
+            | Parameter::NamedWithIndex { .. } => None,
         }
     }
 
@@ -239,4 +257,19 @@ impl Walker {
 
 fn limit_word(text: String) -> Word {
     if text.len() > LONGEST_WORD { Word::new_unknown() } else { Word::from_marked(text) }
+}
+
+/// Returns the words of `${list[@]:OFFSET:LENGTH}`, for plain numbers.
+fn take_part(
+    mut list: Vec<Word>,
+    first: usize,
+    offset: &str,
+    length: Option<&str>,
+) -> Option<Vec<Word>> {
+    let begin = offset.trim().parse::<usize>().ok()?.saturating_sub(first).min(list.len());
+    list.drain(..begin);
+    if let Some(length) = length {
+        list.truncate(length.trim().parse().ok()?);
+    }
+    Some(list)
 }

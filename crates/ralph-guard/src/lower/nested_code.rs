@@ -229,6 +229,8 @@ impl Walker {
                 let (cwd, stdin) = (command.cwd.clone(), command.stdin.clone());
                 self.walk_subshell(|walker| {
                     (walker.positional, walker.cwd) = (positional, cwd);
+                    let name = rest.first().map(|word| ("0".to_owned(), vec![word.clone()]));
+                    walker.variables.extend(name);
                     let assigns = command.assigns.iter().cloned();
                     walker.variables.extend(assigns.map(|(name, value)| (name, vec![value])));
                     let before = std::mem::replace(&mut walker.stdin, stdin);
@@ -351,9 +353,20 @@ impl Walker {
         let (words, given) = rest.split_at(end.unwrap_or(rest.len()));
         let code = words.iter().map(Word::to_code).collect::<Vec<_>>().join(" ");
         let fed_by = std::mem::replace(&mut self.fed_by, command.fed_by.clone());
-        let inputs = if name == "watch" { Vec::new() } else { find_inputs(stated, given, command) };
+        // With `-n0` inputs are only counted, with `--pipe` they are the input of the command.
+        let has = |flags: &[&str]| stated.iter().any(|word| flags.contains(&word.raw()));
+        let inputs = if name == "watch" || has(&["-n0", "-N0", "--pipe"]) {
+            Vec::new()
+        } else {
+            find_inputs(stated, given, command)
+        };
         if inputs.is_empty() {
+            let before = self.stdin.clone();
+            if has(&["--pipe"]) {
+                self.stdin.clone_from(&command.stdin);
+            }
             self.walk_subshell(|walker| walker.walk_nested_text(&code));
+            self.stdin = before;
         }
         let own_mark = Arguments::new(stated, &[]).find_flag_values(&["-I"]);
         let marks: Vec<&str> = own_mark.iter().map(String::as_str).chain(PARALLEL_MARKS).collect();

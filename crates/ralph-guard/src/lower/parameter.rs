@@ -217,14 +217,17 @@ impl Walker {
             }
             // Within a script that the text has written, `$0` is its name.
             Parameter::Special(SpecialParameter::ShellName) => {
+                let given = self.find_variable("0");
                 let script = self.calls.iter().rev().find(|name| name.starts_with('/'));
-                Some(Word::new(script.map_or("bash", String::as_str)))
+                given.or_else(|| Some(Word::new(script.map_or("bash", String::as_str))))
             }
             Parameter::Special(_) => None,
             Parameter::NamedWithIndex { name, index } => {
-                let members = self.arrays.get(self.follow_reference(name))?;
-                let at: usize = index.trim().parse().ok()?;
-                members.get(at).cloned()
+                let name = self.follow_reference(name).to_owned();
+                let index = self.expand_unsplit(index).as_known()?.trim().to_owned();
+                let at: Option<usize> = index.parse().ok();
+                let member = at.and_then(|at| self.arrays.get(&name)?.get(at).cloned());
+                return member.or_else(|| self.find_variable(&format!("{name}[{index}]")));
             }
             Parameter::NamedWithAllIndices { name, .. } => {
                 self.arrays.get(self.follow_reference(name)).map(|members| join_words(members))

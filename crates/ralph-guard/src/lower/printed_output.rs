@@ -86,10 +86,19 @@ impl Walker {
                 let paths: Vec<&str> = operands.iter().filter(is_path).map(|it| it.raw()).collect();
                 if paths.is_empty() { some() } else { line(&paths.join("\n")) }
             }
-            "fd" if operands.len() > 1 => {
-                let roots = operands.iter().skip(1);
-                let found =
-                    roots.map(|root| format!("{}/{}\n", root.raw(), new_name_placeholder()));
+            "fd" | "fdfind" if operands.len() > 1 => {
+                let values = ["-e", "-t", "-d", "-E", "-S", "-o", "--extension", "--type"];
+                let operands = Arguments::new(arguments, &values).find_operands();
+                let pattern = operands.first().map_or("", |word| word.raw());
+                let is_plain = |it: char| it.is_alphanumeric() || "_-.".contains(it);
+                let is_name = pattern.len() > 1 && pattern.chars().all(is_plain);
+                let found = operands.iter().skip(1).map(|root| match root.raw() {
+                    // In the project anything may be called like a secret.
+                    root if is_name && root.starts_with('/') => {
+                        format!("{root}/{STAR}/{STAR}{pattern}{STAR}\n")
+                    }
+                    root => format!("{root}/{}\n", new_name_placeholder()),
+                });
                 Word::from_marked(found.collect())
             }
             "fd" => some(),

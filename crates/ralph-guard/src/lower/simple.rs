@@ -15,6 +15,13 @@ use crate::arguments::Arguments;
 /// The most values of one variable that are tried; with more, the variable counts as unknown.
 pub(super) const MOST_VALUE_CHOICES: usize = 4;
 
+/// Members of an array with a larger index are only known to exist.
+const MOST_MEMBERS: usize = 1024;
+
+/// Where the programs of the machine are.
+const PROGRAM_DIRECTORIES: [&str; 6] =
+    ["/bin/", "/sbin/", "/usr/bin/", "/usr/sbin/", "/usr/local/bin/", "/opt/homebrew/bin/"];
+
 impl Walker {
     pub(super) fn walk_simple(&mut self, simple: &ast::SimpleCommand) {
         let mut choice = 0;
@@ -128,8 +135,12 @@ impl Walker {
     fn resolve_assignment(&mut self, assignment: &Assignment) -> Option<(String, Word)> {
         let name = match &assignment.name {
             AssignmentName::VariableName(name) => name.clone(),
-            AssignmentName::ArrayElementName(name, _) => {
-                self.arrays.entry(name.clone()).or_default().push(Word::new_unknown());
+            AssignmentName::ArrayElementName(name, index) => {
+                let value = match &assignment.value {
+                    AssignmentValue::Scalar(word) => self.expand_assigned(&word.value),
+                    AssignmentValue::Array(_) => Word::new_unknown(),
+                };
+                self.assign_member(name, index, value);
                 return None;
             }
         };
@@ -145,17 +156,43 @@ impl Walker {
                 Some((name, value))
             }
             AssignmentValue::Array(members) => {
-                let mut words = Vec::new();
-                for (_, word) in members {
-                    words.extend(self.expand_word(&word.value));
+                let mut given = Vec::new();
+                for (index, word) in members {
+                    given.push((index, self.expand_word(&word.value)));
                 }
-                let kept = self.arrays.entry(name).or_default();
                 if !assignment.append {
-                    kept.clear();
+                    self.arrays.insert(name.clone(), Vec::new());
                 }
-                kept.extend(words);
+                for (index, words) in given {
+                    match (index, words.as_slice()) {
+                        (Some(index), [value]) => {
+                            self.assign_member(&name, &index.value, value.clone());
+                        }
+                        (_, _) => self.arrays.entry(name.clone()).or_default().extend(words),
+                    }
+                }
                 None
             }
+        }
+    }
+
+    /// Sets a member of an array. That of an associative one is a variable as well.
+    fn assign_member(&mut self, name: &str, index: &str, value: Word) {
+        let name = self.follow_reference(name).to_owned();
+        let index = self.expand_unsplit(index);
+        let members = self.arrays.entry(name.clone()).or_default();
+        match index.as_known().map(|index| (index, index.parse::<usize>())) {
+            Some((_, Ok(at))) if at < MOST_MEMBERS => {
+                if members.len() <= at {
+                    members.resize(at + 1, Word::new_unknown());
+                }
+                members[at] = value;
+            }
+            Some((index, _)) => {
+                members.push(value.clone());
+                self.assign_variable(&format!("{name}[{index}]"), value);
+            }
+            None => members.push(value),
         }
     }
 
@@ -175,13 +212,13 @@ impl Walker {
             IoRedirect::File(fd, kind, target) => {
                 self.apply_file_redirect(*fd, kind, target, command);
             }
-            IoRedirect::HereDocument(_, document) => {
-                command.stdin = Some(self.expand_document(document));
-                command.fed_by.clear();
+            IoRedirect::HereDocument(fd, document) => {
+                let text = self.expand_document(document);
+                self.open_text(*fd, text, command);
             }
-            IoRedirect::HereString(_, word) => {
-                command.stdin = Some(self.expand_unsplit(&word.value));
-                command.fed_by.clear();
+            IoRedirect::HereString(fd, word) => {
+                let text = self.expand_unsplit(&word.value);
+                self.open_text(*fd, text, command);
             }
             IoRedirect::OutputAndError(word, _) => {
                 let path = self.expand_file(&word.value);
@@ -207,22 +244,36 @@ impl Walker {
             IoFileRedirectKind::ReadAndWrite => RedirectMode::Both,
         };
         let path = match target {
-            IoFileRedirectTarget::Fd(_) => return,
+            IoFileRedirectTarget::Fd(from) => {
+                if mode == RedirectMode::Read && fd.is_none_or(|fd| fd == 0) {
+                    self.read_descriptor(*from, command);
+                }
+                return;
+            }
             IoFileRedirectTarget::Filename(word) => self.expand_file(&word.value),
             IoFileRedirectTarget::Duplicate(word) => {
                 let path = self.expand_file(&word.value);
                 // A duplicated or closed descriptor.
                 let text = path.raw().trim_end_matches('-');
                 if text.chars().all(|it| it.is_ascii_digit()) {
+                    if let (RedirectMode::Read, Ok(from), true) =
+                        (mode, text.parse(), fd.is_none_or(|fd| fd == 0))
+                    {
+                        self.read_descriptor(from, command);
+                    }
                     return;
                 }
                 path
             }
             IoFileRedirectTarget::ProcessSubstitution(kind, subshell) => {
                 let word = self.walk_process_substitution(kind, subshell, command);
-                if mode == RedirectMode::Read {
-                    command.stdin =
-                        resolve_path(&word, None).and_then(|at| self.files.get(&at).cloned());
+                let printed = resolve_path(&word, None).and_then(|at| self.files.get(&at).cloned());
+                match (mode, fd) {
+                    (RedirectMode::Read, None | Some(0)) => command.stdin = printed,
+                    (RedirectMode::Read, Some(fd)) => {
+                        self.files.extend(printed.map(|text| (format!("/dev/fd/{fd}"), text)));
+                    }
+                    (RedirectMode::Write | RedirectMode::Both, _) => {}
                 }
                 return;
             }
@@ -240,6 +291,25 @@ impl Walker {
             RedirectMode::Read | RedirectMode::Write | RedirectMode::Both => {}
         }
         command.redirects.push(Redirect { path, mode });
+    }
+
+    /// Opens a text on a descriptor, the standard input if none is named.
+    fn open_text(&mut self, fd: Option<i32>, text: Word, command: &mut ShellCommand) {
+        match fd {
+            None | Some(0) => {
+                command.stdin = Some(text);
+                command.fed_by.clear();
+            }
+            Some(fd) => drop(self.files.insert(format!("/dev/fd/{fd}"), text)),
+        }
+    }
+
+    /// Makes a command read what a descriptor was opened on before.
+    fn read_descriptor(&self, fd: i32, command: &mut ShellCommand) {
+        if let Some(text) = self.files.get(&format!("/dev/fd/{fd}")) {
+            command.stdin = Some(text.clone());
+            command.fed_by.clear();
+        }
     }
 
     /// Returns the file of a redirection.
@@ -293,12 +363,57 @@ impl Walker {
         if !self.spend_work(count_work(command.output.raw())) {
             return;
         }
+        self.record_written_files(&name, &command);
         if let Some(file) = command.find_written_file(self.cwd.as_deref()) {
             self.files.insert(file, std::mem::take(&mut command.output));
         }
         self.commands.push(command.clone());
         self.apply_builtin(&name, &command);
         self.walk_nested(&name, &command, feeders);
+    }
+
+    /// Records what programs write into files that they name: copies of what they read, and other
+    /// names of programs, which are scripts that run them.
+    fn record_written_files(&mut self, name: &str, command: &ShellCommand) {
+        let cwd = command.cwd.as_deref();
+        let operands = || command.arguments().iter().filter(|word| !word.raw().starts_with('-'));
+        match name {
+            "tee" | "sponge" => {
+                let unknown = Word::new_unknown();
+                let text = command.stdin.as_ref().filter(|text| **text != unknown);
+                let files = operands().filter_map(|file| resolve_path(file, cwd));
+                self.files.extend(files.filter_map(|file| Some((file, text?.clone()))));
+            }
+            "cp" | "mv" | "ln" | "install" => {
+                let (Some(from), Some(to)) = (operands().rev().nth(1), operands().next_back())
+                else {
+                    return;
+                };
+                let Some(source) = resolve_path(from, cwd) else { return };
+                let is_program = PROGRAM_DIRECTORIES.iter().any(|it| source.starts_with(it));
+                let program = || is_program.then(|| Word::new(&format!("{source} \"$@\"")));
+                let text = self.files.get(&source).cloned().or_else(program);
+                let base = source.rsplit('/').next().unwrap_or_default();
+                let inside = Word::from_marked(format!("{}/{base}", to.raw()));
+                let places = [to, &inside].into_iter().filter_map(|to| resolve_path(to, cwd));
+                let copies: Vec<_> = places.zip(std::iter::repeat(text)).collect();
+                self.files.extend(copies.into_iter().filter_map(|(to, text)| Some((to, text?))));
+            }
+            "hash" => {
+                let words: Vec<&Word> = operands().collect();
+                if let ([program, name], true) =
+                    (words.as_slice(), command.arguments().iter().any(|it| it.raw() == "-p"))
+                    && is_name(name.raw())
+                {
+                    self.walk_nested_text(&format!(
+                        "{}() {{ {} \"$@\"; }}",
+                        name.raw(),
+                        program.to_code()
+                    ));
+                }
+            }
+            _ => {}
+        }
     }
 
     /// Returns whether a command runs the script that is being walked, directly or in a shell.
@@ -335,9 +450,21 @@ impl Walker {
                 }
             }
             "read" => {
-                let line = self.stdin.clone().unwrap_or_else(Word::new_unknown);
+                let line = command.stdin.clone().or_else(|| self.stdin.clone());
+                let line = line.unwrap_or_else(Word::new_unknown);
                 let line = line.raw().lines().next().unwrap_or_default().trim().to_owned();
                 let names: Vec<&Word> = operands().collect();
+                let is_list =
+                    |word: &Word| word.raw().starts_with('-') && word.raw().ends_with('a');
+                if let (Some(name), true) = (names.last(), arguments.iter().any(is_list)) {
+                    let given = command.assigns.iter().find(|(name, _)| name == "IFS");
+                    let separators = given.map_or(" \t", |(_, value)| value.raw());
+                    let parts =
+                        line.split(|it| separators.contains(it)).filter(|it| !it.is_empty());
+                    let parts = parts.map(|part| Word::from_marked(part.to_owned())).collect();
+                    self.arrays.insert(name.raw().to_owned(), parts);
+                    return;
+                }
                 for (at, word) in names.iter().enumerate() {
                     let value = match names.len() {
                         1 => Word::from_marked(line.clone()),

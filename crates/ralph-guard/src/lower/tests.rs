@@ -96,7 +96,7 @@ fn wrappers_are_peeled_off() {
 #[test]
 fn code_within_code_is_followed() {
     for (text, expect) in [
-        ("sh -c 'a $0 $1' x y", &["sh -c a $0 $1 x y", "a bash y"] as &[&str]),
+        ("sh -c 'a $0 $1' x y", &["sh -c a $0 $1 x y", "a x y"] as &[&str]),
         ("bash -lc a", &["bash -lc a", "a"]),
         ("eval 'a b'", &["eval a b", "a b"]),
         ("bash <<< 'a'", &["bash", "a"]),

@@ -1,7 +1,7 @@
 //! Wrappers: programs that run another program with the rest of their arguments.
 
 use super::command::{
-    Copies, LoweringError, Redirect, RedirectMode, ShellCommand, parse_program_name,
+    Copies, LoweringError, Redirect, RedirectMode, ShellCommand, parse_program_name, resolve_path,
 };
 use super::walk::{Walker, count_work};
 use super::word::{Word, replace_bounded};
@@ -48,7 +48,8 @@ fn find_wrapper(name: &str) -> Option<Wrapper> {
         | "caffeinate" | "chronic" | "unbuffer" | "torsocks" | "torify" | "proxychains"
         | "catchsegv" | "dbus-launch" | "eatmydata" | "noglob" | "rlwrap" => (&["-f", "-t"], 0),
         "faketime" => (&["-f"], 1),
-        "valgrind" | "linux32" | "linux64" | "dbus-run-session" | "fakeroot" | "coreutils" => (&[], 0),
+        "valgrind" | "linux32" | "linux64" | "dbus-run-session" | "fakeroot" | "coreutils"
+        | "entr" => (&[], 0),
         "xvfb-run" => (&["-n", "-s", "-e", "-p"], 0),
         "sshpass" => (&["-p", "-f"], 0),
         "screen" => (&["-S", "-dmS", "-t", "-p", "-c"], 0),
@@ -105,8 +106,13 @@ impl Walker {
     /// Returns the commands that `xargs` builds from its input.
     fn apply_xargs(&mut self, command: &ShellCommand, flags: &[Word]) -> Vec<ShellCommand> {
         let is_file = |word: &Word| word.raw().starts_with("-a") || word.raw().starts_with("--arg");
+        let named = Arguments::new(flags, &[]).find_flag_values(&["-a", "--arg-file"]);
+        let named = named.first().and_then(|it| {
+            let at = resolve_path(&Word::from_raw(it), command.cwd.as_deref())?;
+            self.files.get(&at).cloned()
+        });
         let input = match &command.stdin {
-            _ if flags.iter().any(is_file) => Word::new_unknown(),
+            _ if flags.iter().any(is_file) => named.unwrap_or_else(Word::new_unknown),
             Some(input) => input.clone(),
             None => Word::default(),
         };
@@ -190,8 +196,8 @@ fn take_wrapped(command: &mut ShellCommand, name: &str, wrapper: &Wrapper) -> Op
                 let rest = command.argv[at + 1..].iter().cloned();
                 return Some(std::iter::once(Word::new(program)).chain(rest).collect());
             }
-            // `flock FILE -c CODE` is handled elsewhere.
-            if name == "flock" && text == "-c" {
+            // `flock FILE -c CODE` and `entr -s CODE` are handled elsewhere.
+            if name == "flock" && text == "-c" || name == "entr" && text.contains('s') {
                 return None;
             }
             at += if wrapper.values.contains(&text) { 2 } else { 1 };

@@ -208,7 +208,13 @@ fn is_new_remote(checked: &CheckedCommand<'_>, name: &str) -> bool {
     before.filter(|command| command.name() == "git").any(|command| {
         let git = GitCall::new(command.arguments());
         let words: Vec<&str> = git.rest.find_operands().into_iter().map(Word::raw).collect();
-        git.subcommand == "remote" && matches!(words[..], ["add" | "set-url", it, ..] if it == name)
+        git.subcommand == "remote"
+            && match words[..] {
+                ["add", it, ..] => it == name,
+                // A push without a name takes the usual remote.
+                ["set-url", it, ..] => it == name || name.is_empty(),
+                _ => false,
+            }
     })
 }
 

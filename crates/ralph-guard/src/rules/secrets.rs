@@ -216,17 +216,16 @@ pub(super) const RULES: &[GuardRule] = &[
         "puts a world-writable directory into the program search path",
         "Name the program by its path.",
         |it| {
-            it.find_assigned(&["PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "NODE_PATH"]).iter().any(
-                |value| {
-                    value.raw().split(':').any(|part| {
-                        matches!(part, "." | "./")
-                            || ["/tmp", "/var/tmp", "/dev/shm"]
-                                .iter()
-                                .any(|root| Path::new(part).starts_with(root))
-                            || part.starts_with("..")
-                    })
-                },
-            )
+            let has = |names: &[&str], is_bad: &dyn Fn(&str) -> bool| {
+                it.find_assigned(names).iter().any(|value| value.raw().split(':').any(is_bad))
+            };
+            let is_shared = |part: &str| {
+                let roots = ["/tmp", "/var/tmp", "/dev/shm"];
+                roots.iter().any(|root| Path::new(part).starts_with(root)) || part.starts_with("..")
+            };
+            // Modules are looked up in the project by default.
+            has(&["PATH", "LD_LIBRARY_PATH"], &|part| matches!(part, "." | "./") || is_shared(part))
+                || has(&["PYTHONPATH", "NODE_PATH"], &is_shared)
         },
     ),
     new_command_rule(

@@ -3,6 +3,8 @@
 //! Words are quoted, escaped, encoded, or put into variables; then the line is passed through
 //! shells, functions, substitutions and wrappers, one in the other.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use proptest::prelude::*;
 use ralph_model::task::ListOwner;
 
@@ -57,9 +59,13 @@ const EVERYDAY: [&[&str]; 20] = [
 ];
 
 /// The number of disguises of a word.
-const WORD_DISGUISES: usize = 9;
+const WORD_DISGUISES: usize = 13;
 /// The number of disguises of a line.
-const LINE_DISGUISES: usize = 20;
+const LINE_DISGUISES: usize = 58;
+/// The number of those that may be within another one.
+const SHELL_DISGUISES: usize = 20;
+/// The number of encodings of a line.
+const ENCODINGS: usize = 9;
 
 /// Returns a text in single quotes.
 fn quote(text: &str) -> String {
@@ -86,6 +92,13 @@ fn disguise_word(word: &str, at: usize, disguise: usize) -> (String, String) {
             format!("\"${{a{at}}}${{b{at}}}\""),
         ),
         7 => (String::new(), format!("\"$(printf %s {})\"", quote(word))),
+        8 => (format!("l{at}=(x {}); ", quote(word)), format!("\"${{l{at}[1]}}\"")),
+        9 => (format!("s{at}=(x y {}); ", quote(word)), format!("\"${{s{at}[@]:2}}\"")),
+        10 => (
+            format!("declare -A m{at}=([k]={} [x]=y); ", quote(word)),
+            format!("\"${{m{at}[k]}}\""),
+        ),
+        11 => (format!("v{at}={}; n{at}=v{at}; ", quote(word)), format!("\"${{!n{at}}}\"")),
         _ => (format!("t{at}={}; declare -n r{at}=t{at}; ", quote(word)), format!("\"$r{at}\"")),
     }
 }
@@ -113,7 +126,95 @@ fn disguise_line(line: &str, disguise: usize) -> String {
         16 => format!("$SHELL -c {quoted}"),
         17 => format!("sh{0}-c{0}{quoted}", "$IFS"),
         18 => format!("echo {quoted} > s{n}.sh; bash s{n}.sh", n = line.len()),
-        _ => format!("true && {line}"),
+        19 => format!("true && {line}"),
+        20 => format!("case x in *) {line}\n;; esac"),
+        21 => format!("for c in {quoted}; do eval \"$c\"; done"),
+        // Known gaps in a text of another language: the home directory in JavaScript is not found, and
+        // half an address counts as another machine.
+        40..=46 if line.contains(".HOME") || line.contains("http://loca'") => {
+            format!("sh -c {quoted}")
+        }
+        // What follows is read line by line.
+        22 | 32 | 34 | 49 if line.contains('\n') => format!("sh -c {quoted}"),
+        // Editors end their commands at quotes in other ways than shells.
+        47 | 48 if line.contains(['\'', '"', '\n']) => format!("sh -c {quoted}"),
+        22 => format!("echo {quoted} | while read -r l; do eval \"$l\"; done"),
+        23 => format!("cat <<'END{n}' | sh\n{line}\nEND{n}", n = line.len()),
+        24 => format!("sh <<< {quoted}"),
+        25 => format!("bash <(echo {quoted})"),
+        26 => format!("source <(printf '%s\\n' {quoted})"),
+        27 => format!("exec 9< <(echo {quoted}); bash <&9"),
+        28 => format!("echo {quoted} | tee s{n}.sh > /dev/null; sh s{n}.sh", n = line.len()),
+        29 => format!("echo {quoted} > s{n}; cp s{n} t{n}; sh t{n}", n = line.len()),
+        30 => format!("g{n}() {{ shift; eval \"$@\"; }}; g{n} x {quoted}", n = line.len()),
+        31 => format!("h{n}() {{ local c={quoted}; eval \"$c\"; }}; h{n}", n = line.len()),
+        32 => format!("xargs -a <(printf '%s\\0' {quoted}) -0 sh -c"),
+        33 => format!("seq 1 | parallel -n0 {quoted}"),
+        34 => format!("echo {quoted} | parallel"),
+        35 => format!("find . -maxdepth 0 -execdir bash -c {quoted} \\;"),
+        36 => format!("busybox ash -c {quoted}"),
+        37 => format!("busybox env sh -c {quoted}"),
+        38 => format!("sh -c '\"$@\"' _ sh -c {quoted}"),
+        39 => format!("bash -c '$0 -c \"$@\"' bash {quoted}"),
+        40 => format!("awk {}", quote(&format!("BEGIN {{ system({}) }}", quote_double(line)))),
+        41 => format!(
+            "python3 -c {}",
+            quote(&format!("import os; os.system({})", quote_double(line)))
+        ),
+        42 => format!("perl -e {}", quote(&format!("system({})", quote_double(line)))),
+        43 => format!("ruby -e {}", quote(&format!("system({})", quote_double(line)))),
+        44 => format!(
+            "node -e {}",
+            quote(&format!("require('child_process').execSync({})", quote_double(line)))
+        ),
+        45 => format!("php -r {}", quote(&format!("passthru({});", quote_double(line)))),
+        46 => format!("lua -e {}", quote(&format!("os.execute({})", quote_double(line)))),
+        47 => format!("vim -es -c {} -c 'qa!'", quote(&format!("!{line}"))),
+        48 => format!("ed -s a.txt <<< {}", quote(&format!("!{line}"))),
+        49 => format!("printf 'all:\\n\\t%s\\n' {quoted} | make -f -"),
+        50 => format!("git submodule foreach {quoted}"),
+        51 => format!("git rebase -x {quoted} HEAD~1"),
+        52 => format!("script -q -c {quoted} /dev/null"),
+        53 => format!("watch -n 1 {quoted}"),
+        54 => format!("trap {quoted} EXIT; exit 0"),
+        55 => format!("sh{0}-c{0}{quoted}", "${IFS}"),
+        56 => format!("env -i PATH=\"$PATH\" sh -c {quoted}"),
+        _ => format!("a=(sh -c); a+=({quoted}); \"${{a[@]}}\""),
+    }
+}
+
+/// Returns a text in double quotes, as most languages write it.
+fn quote_double(text: &str) -> String {
+    format!("{text:?}")
+}
+
+/// Returns a line as code that is decoded first: refused whatever it does.
+fn encode_line(line: &str, encoding: usize) -> String {
+    let base64 = BASE64.encode(line);
+    match encoding % ENCODINGS {
+        0 => format!("echo {base64} | base64 -d | sh"),
+        1 => format!("p={base64}; eval \"$(base64 -d <<< $p)\""),
+        2 => format!("base64 -d > /tmp/r.sh <<< {base64} && bash /tmp/r.sh"),
+        // A decoded `%` is no directive of `printf`, which the guard does not know.
+        3 if !line.contains('%') => {
+            let digits =
+                line.bytes().map(|byte| format!("\\{byte:03o}")).collect::<Vec<_>>().concat();
+            format!("sh -c \"$(printf '{digits}')\"")
+        }
+        4 => {
+            let digits =
+                line.bytes().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat();
+            format!("xxd -r -p <<< {digits} | bash")
+        }
+        5 => {
+            let reversed: String = line.chars().rev().collect();
+            format!("rev <<< {} | sh", quote(&reversed))
+        }
+        6 => format!("echo {} | sed 's/^X//' | sh", quote(&format!("X{line}"))),
+        7 => format!("echo {} | cut -c3- | sh", quote(&format!("xx{line}"))),
+        _ => format!(
+            "python3 -c \"import os,base64; os.system(base64.b64decode('{base64}').decode())\""
+        ),
     }
 }
 
@@ -130,9 +231,10 @@ prop_compose! {
     fn choose_disguise()(
         at in 0_usize..20,
         words in proptest::collection::vec(0..WORD_DISGUISES, 6),
-        lines in proptest::collection::vec(0..LINE_DISGUISES, 0..3),
+        lines in proptest::collection::vec(0..SHELL_DISGUISES, 0..2),
+        outermost in 0..LINE_DISGUISES,
     ) -> (usize, Vec<usize>, Vec<usize>) {
-        (at, words, lines)
+        (at, words, lines.into_iter().chain([outermost]).collect())
     }
 }
 
@@ -140,6 +242,12 @@ proptest! {
     #[test]
     fn a_dangerous_command_is_denied_in_any_disguise((at, words, lines) in choose_disguise()) {
         let text = disguise(DANGEROUS[at], &words, &lines);
+        prop_assert!(denied("Bash", &text, ListOwner::Ralph).is_some(), "{}", text);
+    }
+
+    #[test]
+    fn an_encoded_command_is_denied((at, words, lines) in choose_disguise(), encoding in 0..ENCODINGS) {
+        let text = encode_line(&disguise(DANGEROUS[at], &words, &lines), encoding);
         prop_assert!(denied("Bash", &text, ListOwner::Ralph).is_some(), "{}", text);
     }
 

@@ -376,6 +376,23 @@ fn opencode_gets_variables_for_its_configuration_and_programs() {
 }
 
 #[test]
+fn copilot_shares_the_versions_that_the_user_has_and_can_add_others() {
+    let machine = Machine::new();
+    for (version, file) in [("1.0.1", "app.js"), (".extracting-1.0.2-7", "half.js")] {
+        write(&machine.home(&format!(".cache/copilot/pkg/linux-x64/{version}/{file}")), "");
+    }
+    for _ in 0..2 {
+        let prepared = machine.prepare(AgentKind::Copilot);
+        let versions = prepared.directory.join("cache/pkg/linux-x64");
+        assert_eq!(prepared.readable.len(), 1, "{:?}", prepared.readable);
+        assert!(versions.join("1.0.1").is_symlink() && versions.join("1.0.1/app.js").exists());
+        assert!(!versions.join(".extracting-1.0.2-7").exists());
+        write(&versions.join("1.0.3/app.js"), "");
+        assert!(!machine.home(".cache/copilot/pkg/linux-x64/1.0.3").exists());
+    }
+}
+
+#[test]
 fn keys_and_addresses_of_the_configuration_are_found() {
     let machine = Machine::new();
     write(

@@ -28,6 +28,7 @@ pub(super) enum TaskFileField {
     AcceptanceCriteria,
     Order,
     DependsOn,
+    Touches,
     Skills,
     Libraries,
     NeedsDocs,
@@ -92,6 +93,7 @@ impl ListDialect {
             | TaskFileField::Title
             | TaskFileField::AcceptanceCriteria
             | TaskFileField::DependsOn
+            | TaskFileField::Touches
             | TaskFileField::Skills
             | TaskFileField::Libraries
             | TaskFileField::NeedsDocs
@@ -121,6 +123,7 @@ impl ListDialect {
                 TaskFileField::Libraries,
                 TaskFileField::AcceptanceCriteria,
                 TaskFileField::DependsOn,
+                TaskFileField::Touches,
                 TaskFileField::MaxTurns,
                 TaskFileField::RetryCount,
                 TaskFileField::MaxRetries,
@@ -142,6 +145,7 @@ impl ListDialect {
                 TaskFileField::ReviewFeedback,
                 TaskFileField::Notes,
                 TaskFileField::DependsOn,
+                TaskFileField::Touches,
                 TaskFileField::Skills,
                 TaskFileField::NeedsDocs,
                 TaskFileField::Libraries,
@@ -168,6 +172,7 @@ impl TaskFileField {
             Self::AcceptanceCriteria => ("acceptance_criteria", "acceptanceCriteria"),
             Self::Order => ("order", "priority"),
             Self::DependsOn => ("depends_on", "dependsOn"),
+            Self::Touches => ("touches", "touches"),
             Self::Skills => ("skills", "skills"),
             Self::Libraries => ("libraries", "libraries"),
             Self::NeedsDocs => ("needs_docs", "needsDocs"),

@@ -9,8 +9,10 @@ use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use ralph_core::tasks::validation::{find_begun_tasks, find_skill_problems};
+use ralph_model::ids::TaskId;
 use ralph_model::task::{ChangeError, TaskChange, TaskList};
 use rustix::fs::OFlags;
+use serde_json::Value;
 use thiserror::Error;
 
 use super::dialect::ListDialect;
@@ -115,6 +117,29 @@ impl TaskFile {
     /// Returns the text, changes included.
     pub fn text(&self) -> &str {
         &self.document.text
+    }
+
+    /// Returns the text of a list with one task and those that it depends on, as they are now.
+    pub fn cut_to_task(&self, task: &TaskId) -> String {
+        let TaskDocument { text, list, places, .. } = &self.document;
+        let Ok(mut root) = serde_json::from_str::<Value>(&text[places.root.clone()]) else {
+            return text.clone();
+        };
+        let needed = list.find_task(task).map(|it| it.depends_on.as_slice()).unwrap_or_default();
+        let is_it = |value: &Value, id: &TaskId| match value.get("id") {
+            Some(Value::String(text)) => *text == id.0,
+            Some(Value::Number(number)) => number.to_string() == id.0,
+            Some(_) | None => false,
+        };
+        if let Some(Value::Array(tasks)) = root.get_mut(places.dialect.tasks_key()) {
+            tasks.retain(|it| is_it(it, task) || needed.iter().any(|id| is_it(it, id)));
+            for other in tasks.iter_mut().filter(|it| !is_it(it, task)) {
+                // What those depend on is not in the list.
+                let fields = other.as_object_mut();
+                fields.map(|it| ["depends_on", "dependsOn"].map(|name| it.remove(name)));
+            }
+        }
+        format!("{root:#}\n")
     }
 
     /// Applies all changes, or none. The file on disk stays as it is until [`Self::write`].

@@ -205,6 +205,7 @@ impl ListReader<'_> {
                 .into_iter()
                 .map(TaskId)
                 .collect(),
+            touches: self.read_strings(&fields, TaskFileField::Touches),
             skills: self.read_strings(&fields, TaskFileField::Skills),
             libraries: self.read_strings(&fields, TaskFileField::Libraries),
             needs_docs: self.read_boolean(&fields, TaskFileField::NeedsDocs).unwrap_or_default(),
@@ -508,6 +509,7 @@ fn convert_field(field: TaskField) -> (TaskFileField, Option<usize>) {
         TaskField::Description => (TaskFileField::Description, None),
         TaskField::AcceptanceCriteria(at) => (TaskFileField::AcceptanceCriteria, at),
         TaskField::DependsOn(at) => (TaskFileField::DependsOn, at),
+        TaskField::Touches(at) => (TaskFileField::Touches, Some(at)),
         TaskField::Skills(at) => (TaskFileField::Skills, Some(at)),
         TaskField::Status => (TaskFileField::Status, None),
         TaskField::ReviewStatus => (TaskFileField::ReviewStatus, None),

@@ -21,6 +21,7 @@ use ralph_model::gate::{Gate, GateResult, GateStatus};
 use ralph_model::units::Millis;
 
 use super::log::{GateLog, LARGEST_LOG};
+use super::slots::GateSlots;
 use crate::mask::{MaskStream, Masker};
 use crate::process::{
     Chunk, DiskLimit, OutputActivity, ProcessLimits, Spawn, StdinSource, Watch,
@@ -50,6 +51,7 @@ pub struct CommandGates {
     output: Option<u64>,
     space: Option<DiskLimit>,
     proxy: Option<Proxy>,
+    slots: Option<GateSlots>,
     /// The number of a gate among those whose logs would have the same name, from 1.
     places: BTreeMap<String, u32>,
 }
@@ -78,6 +80,7 @@ impl CommandGates {
             output: None,
             space: None,
             proxy: None,
+            slots: None,
             places,
         }
     }
@@ -110,6 +113,12 @@ impl CommandGates {
     #[must_use]
     pub fn with_proxy(self, proxy: Option<Proxy>) -> Self {
         Self { proxy, ..self }
+    }
+
+    /// Limits how many gates run at the same time, in all processes of a run.
+    #[must_use]
+    pub fn with_slots(self, slots: Option<GateSlots>) -> Self {
+        Self { slots, ..self }
     }
 
     fn log_name(&self, order: &GateOrder<'_>) -> String {
@@ -163,6 +172,8 @@ impl Gates for CommandGates {
             output.push_bytes(bytes);
             OutputActivity::Useful
         };
+        // Its time limits begin when it has a slot.
+        let slot = self.slots.as_ref().and_then(|slots| slots.wait_for_slot(&self.watch));
         let end = match self.launcher.wrap_spawn(spawn) {
             Ok(spawn) => {
                 let mut tick = |ran: Duration| tick(ran.into());
@@ -170,6 +181,7 @@ impl Gates for CommandGates {
             }
             Err(reason) => ChildEnd::from_ending(Ending::NotStarted { reason }),
         };
+        drop(slot);
         let removed = self.launcher.clean_up();
         let log: PathBuf = Path::new(PROJECT_DIRECTORY).join(name);
         output.push_rest();

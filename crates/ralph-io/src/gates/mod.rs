@@ -4,5 +4,7 @@
 
 mod command;
 mod log;
+mod slots;
 
 pub use command::CommandGates;
+pub use slots::GateSlots;

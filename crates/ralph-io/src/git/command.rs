@@ -318,6 +318,17 @@ impl GitCommands {
         Self { watch: Watch::new_detached(), ..self }.with_patience(SHUTDOWN_PATIENCE)
     }
 
+    /// Returns a copy that runs everything outside the sandbox, and reads only the configuration of the
+    /// repository: that of the user may name programs, such as filters, which would run files of the
+    /// work tree.
+    pub(super) fn for_clones(&self) -> Self {
+        let mut env = self.env.clone();
+        env.retain(|(name, _)| !name.to_string_lossy().starts_with("GIT_CONFIG"));
+        env.push(("GIT_CONFIG_GLOBAL".into(), "/dev/null".into()));
+        env.push(("GIT_CONFIG_NOSYSTEM".into(), "1".into()));
+        Self { env, sandbox: None, ..self.clone() }
+    }
+
     /// Sets the launcher and environment for commands in the sandbox.
     pub(super) fn with_launcher(self, launcher: Launcher, env: Variables) -> Self {
         let env = Self::new(env, self.watch.clone()).env;

@@ -158,6 +158,10 @@ impl GitVcs {
         if message.lines().count() == 1 {
             return Ok(format!("{message}\n{trailers}"));
         }
+        let is_ours = |last: &str| last.lines().all(|line| line.starts_with("Ralph-"));
+        if message.rsplit_once("\n\n").is_some_and(|(_, last)| is_ours(last)) {
+            return Ok(format!("{message}{trailers}"));
+        }
         // A longer message may end with trailers of its own; git knows how to join them, at the
         // cost of another process.
         let added = trailers.lines().map(|trailer| format!("--trailer={trailer}"));
@@ -197,10 +201,14 @@ impl GitVcs {
             (Some(_), true) => "commit",
         };
         let note = format!("{how}: {}", message.lines().next().unwrap_or_default());
-        // git refuses if something else is checked out by now.
-        let old = head.commit.clone().unwrap_or_default();
-        let call = repository.build_plumbing(&["update-ref", "-m", &note, "HEAD", &commit, &old]);
-        repository.commands.run_for_output(call.without_sandbox())?;
+        if !repository.move_branch(head, &commit, &note) {
+            // git refuses if something else is checked out by now.
+            let old = head.commit.clone().unwrap_or_default();
+            let args = ["update-ref", "-m", &note, "HEAD", &commit, &old];
+            repository
+                .commands
+                .run_for_output(repository.build_plumbing(&args).without_sandbox())?;
+        }
         if let Some(operation @ (MERGE | CHERRY_PICK | REVERT)) = repository.operation() {
             // The commit ends the operation. If this fails, the commit is made all the same.
             let _ = repository.commands.run(repository.build_plumbing(&[operation, "--quit"]));

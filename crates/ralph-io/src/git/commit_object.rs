@@ -28,15 +28,19 @@ impl GitRepository {
         if !iter::once(tree).chain(parent).all(is_there) {
             return None;
         }
-        let [author, committer] = ["author", "committer"].map(|role| self.find_person(role));
-        let (author, committer) = (format_person(&author?)?, format_person(&committer?)?);
-        let time = format_time()?;
+        let [author, committer] = ["author", "committer"].map(|role| self.format_signature(role));
+        let (author, committer) = (author?, committer?);
         let parent = parent.map(|id| format!("parent {id}\n")).unwrap_or_default();
         let end = if message.ends_with('\n') { "" } else { "\n" };
         let content = format!(
-            "tree {tree}\n{parent}author {author} {time}\ncommitter {committer} {time}\n\n{message}{end}"
+            "tree {tree}\n{parent}author {author}\ncommitter {committer}\n\n{message}{end}"
         );
         objects.write("commit", content.as_bytes()).ok().map(|id| format_id(&id))
+    }
+
+    /// Returns the author or the committer of a commit made now. None if git would change the name.
+    pub(super) fn format_signature(&self, role: &str) -> Option<String> {
+        Some(format!("{} {}", format_person(&self.find_person(role)?)?, format_time()?))
     }
 }
 

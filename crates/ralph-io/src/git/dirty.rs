@@ -77,6 +77,11 @@ impl GitRepository {
         Ok(self.head()?.branch.is_none())
     }
 
+    /// Returns the branch that is checked out, if there is one.
+    pub fn current_branch(&self) -> Result<Option<String>, VcsError> {
+        Ok(self.head()?.branch)
+    }
+
     /// Returns the git operation in progress, by its command name, such as `merge`.
     pub fn operation(&self) -> Option<&'static str> {
         const TRACES: [(&str, &str); 8] = [

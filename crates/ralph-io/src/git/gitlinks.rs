@@ -7,6 +7,7 @@
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
+use std::path::Path;
 
 use ralph_core::ports::VcsError;
 
@@ -18,25 +19,24 @@ use super::shadow::ShadowIndex;
 /// The mode of a submodule, as `git ls-files` prints it.
 const MODE: &[u8] = b"160000 ";
 
-impl ShadowIndex {
-    /// Returns the paths of submodules in the index.
-    pub(super) fn list_gitlinks(
-        &self,
-        repository: &GitRepository,
-    ) -> Result<Vec<Vec<u8>>, VcsError> {
-        if let Some(index) = repository.read_large_index(self.index_path()) {
+impl GitRepository {
+    /// Returns the paths of submodules in an index.
+    pub(super) fn list_gitlinks(&self, index: &Path) -> Result<Vec<Vec<u8>>, VcsError> {
+        if let Some(index) = self.read_large_index(index) {
             return Ok(index.gitlinks().map(<[u8]>::to_vec).collect());
         }
-        if !self.index_path().exists() {
+        if !index.exists() {
             return Ok(Vec::new());
         }
-        let call = repository.build_plumbing(&["ls-files", "-z", "-s"]);
-        let listed = repository.commands.run_for_output(call.with_index(self.index_path()))?;
+        let call = self.build_plumbing(&["ls-files", "-z", "-s"]);
+        let listed = self.commands.run_for_output(call.with_index(index))?;
         let links = split_at_zeros(&listed).filter(|entry| entry.starts_with(MODE));
         let paths = links.filter_map(|entry| entry.splitn(2, |byte| *byte == b'\t').nth(1));
         Ok(paths.map(<[u8]>::to_vec).collect())
     }
+}
 
+impl ShadowIndex {
     /// Takes over the commits that are checked out in submodules. A directory whose repository is
     /// not one of ours stays as it was.
     pub(super) fn update_gitlinks(

@@ -85,13 +85,6 @@ impl GitRepository {
         Ok(head)
     }
 
-    /// Returns the subjects of the last commits, newest first; none if git cannot read them.
-    pub fn list_last_subjects(&self, count: usize) -> Vec<String> {
-        let commits =
-            self.list_last_commits(u32::try_from(count).unwrap_or(u32::MAX)).unwrap_or_default();
-        commits.into_iter().map(|commit| commit.subject).collect()
-    }
-
     /// Returns what HEAD and the index are before a command that may show that they agree.
     pub(super) fn read_head_stamp(&self) -> Option<HeadStamp> {
         let index = fs::metadata(self.index_path()).ok()?;
@@ -147,7 +140,7 @@ impl GitRepository {
 
     /// Reads the branch and its commit from git's files. Other ref formats and a branch without a
     /// commit need git.
-    fn read_head_files(&self) -> Option<(Option<String>, String)> {
+    pub(super) fn read_head_files(&self) -> Option<(Option<String>, String)> {
         let id = |text: &str| {
             let id = text.trim_end();
             is_object_id(id).then(|| id.to_owned())

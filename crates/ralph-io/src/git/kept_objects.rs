@@ -3,17 +3,23 @@
 //! git never changes an object file: it writes new ones and removes old ones. An agent can
 //! overwrite one in place, and a hard link would then lose its content too. So files are cloned
 //! where the file system can do that, small ones are copied, and only the rest are hard links,
-//! whose loss by overwriting is noticed but cannot be undone. Not here: which objects are needed.
+//! whose loss by overwriting is noticed but cannot be undone.
+//!
+//! What took long to copy, many small files, is handed on to the next run. So the store itself says
+//! what it is a copy of: a copy has the time at which the inode of its original last changed, and a
+//! directory that of its original. No agent can set that time. Not here: which objects are needed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, Metadata};
 use std::io::{self, ErrorKind, Read as _};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
 
-use super::ref_files::TICK;
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, Timespec, Timestamps, openat, statat, utimensat};
+
+use super::ref_files::is_stable_stamp;
 use super::shadow::GitFileStamp;
 
 /// Loose objects and the packs of most projects are smaller. Larger files are cloned or linked,
@@ -29,6 +35,10 @@ const MOST_COPIED_ELSEWHERE: u64 = 1024 * 1024 * 1024;
 
 const PACKS: &str = "pack";
 
+/// Copies of loose objects that take more than this are not handed on: after `git gc` they would be all
+/// that is left of them.
+const MOST_HANDED_ON: u64 = 64 * 1024 * 1024;
+
 /// The name of a copy that is not complete yet.
 const PARTIAL: &str = "partial";
 
@@ -41,11 +51,14 @@ pub(super) struct KeptObjects {
     /// The object directory of the repository.
     source: PathBuf,
     store: PathBuf,
-    /// The directories that are equal in both places, with their modification times.
-    synced: BTreeMap<OsString, SystemTime>,
     /// The files of the repository that are kept, by their path in both places. A file
     /// that another process kept has no stamp.
     files: BTreeMap<PathBuf, Option<GitFileStamp>>,
+    /// Whether files that another process kept are not in there yet.
+    is_unlisted: bool,
+    /// The directories that are known to be equal in both places, with the time when the inode of
+    /// the original had changed.
+    synced: BTreeMap<OsString, (i64, i64)>,
     copied: u64,
     can_clone: bool,
 }
@@ -61,12 +74,32 @@ pub(super) struct OverwrittenFile {
 impl KeptObjects {
     /// Returns the store for an object directory, with its existing content.
     pub(super) fn new(source: PathBuf, store: PathBuf) -> Self {
-        let mut files = BTreeMap::new();
-        for name in list_directories(&store) {
-            let found = list_object_files(&store.join(&name)).into_iter();
-            files.extend(found.map(|file| (Path::new(&name).join(file), None)));
+        let (files, synced) = (BTreeMap::new(), BTreeMap::new());
+        Self { source, store, files, is_unlisted: true, synced, copied: 0, can_clone: true }
+    }
+
+    /// Leaves the copies of loose objects for the next run.
+    pub(super) fn leave_copies(&self, target: &Path) {
+        let loose = self.files.iter().filter(|(path, _)| !path.starts_with(PACKS));
+        let sizes = loose.filter_map(|(_, stamp)| stamp.as_ref()).map(GitFileStamp::size);
+        if self.store.is_dir() && sizes.sum::<u64>() <= MOST_HANDED_ON {
+            // There are few packs, and a link to one would keep the disk full.
+            let _ = fs::remove_dir_all(self.store.join(PACKS));
+            let _ = fs::remove_dir_all(target);
+            let _ = fs::rename(&self.store, target);
         }
-        Self { source, store, synced: BTreeMap::new(), files, copied: 0, can_clone: true }
+    }
+
+    /// Lists the files that another process kept.
+    fn list_kept(&mut self) {
+        if !std::mem::take(&mut self.is_unlisted) {
+            return;
+        }
+        for name in list_directories(&self.store) {
+            for file in list_object_files(&self.store.join(&name)) {
+                self.files.entry(Path::new(&name).join(file)).or_insert(None);
+            }
+        }
     }
 
     /// Returns the object directory of the repository.
@@ -74,23 +107,32 @@ impl KeptObjects {
         &self.source
     }
 
-    /// Makes the store hold exactly the files that the repository has now.
-    pub(super) fn update_copies(&mut self) -> io::Result<()> {
+    /// Makes the store hold exactly the files that the repository has now. The first time it starts
+    /// with the copies that the last run handed on.
+    pub(super) fn update_copies(&mut self, handed_on: &Path) -> io::Result<()> {
+        if self.is_unlisted && !self.store.exists() {
+            let _ = fs::rename(handed_on, &self.store);
+        }
         let present = list_directories(&self.source);
         for name in list_directories(&self.store).difference(&present) {
             fs::remove_dir_all(self.store.join(name))?;
             self.synced.remove(name);
             self.files.retain(|path, _| !path.starts_with(name));
         }
+        let source = open_directory(&self.source)?;
         for name in present {
-            let changed = fs::symlink_metadata(self.source.join(&name))?.modified()?;
-            if self.synced.get(&name) == Some(&changed) {
+            let Some(now) = read_stamp(&source, Path::new(&name)) else { continue };
+            if self.synced.get(&name) == Some(&now.changed()) {
                 continue;
             }
-            self.synced.remove(&name);
-            self.sync_directory(&name)?;
-            if changed.elapsed().is_ok_and(|age| age > TICK) {
-                self.synced.insert(name, changed);
+            let copy = self.store.join(&name);
+            if !fs::symlink_metadata(&copy).is_ok_and(|copy| is_copy_of(&copy, &now)) {
+                self.synced.remove(&name);
+                self.sync_directory(&name)?;
+                mark_as_copy(&copy, &now)?;
+            }
+            if is_stable_stamp(&now) {
+                self.synced.insert(name, now.changed());
             }
         }
         Ok(())
@@ -99,7 +141,17 @@ impl KeptObjects {
     fn sync_directory(&mut self, name: &OsStr) -> io::Result<()> {
         let (from, to) = (self.source.join(name), self.store.join(name));
         fs::create_dir_all(&to)?;
-        let (present, kept) = (list_object_files(&from), list_object_files(&to));
+        let (present, mut kept) = (list_object_files(&from), list_object_files(&to));
+        if self.is_unlisted {
+            // Since the last run, an object may have been made again, and compressed otherwise.
+            let read = |path: PathBuf| fs::symlink_metadata(path).ok();
+            kept.retain(|file| match (read(to.join(file)), read(from.join(file))) {
+                (Some(copy), Some(original)) => {
+                    is_copy_of(&copy, &GitFileStamp::from_metadata(&original))
+                }
+                (_, _) => true,
+            });
+        }
         for gone in kept.difference(&present) {
             fs::remove_file(to.join(gone))?;
             self.files.remove(&Path::new(name).join(gone));
@@ -111,7 +163,7 @@ impl KeptObjects {
                 Err(error) if error.kind() == ErrorKind::NotFound => continue,
                 Err(error) => return Err(error),
             }
-            self.files.insert(Path::new(name).join(new), read_stamp(&from.join(new)));
+            self.files.insert(Path::new(name).join(new), read_stamp(CWD, &from.join(new)));
         }
         Ok(())
     }
@@ -119,10 +171,12 @@ impl KeptObjects {
     /// Clones a file, copies it if it is small, or links it. A copy gets its name when it is
     /// complete: ralph may be killed meanwhile, and half a copy must never replace an object.
     fn keep_file(&mut self, from: &Path, to: &Path) -> io::Result<()> {
-        let size = fs::symlink_metadata(from)?.len();
+        let about = fs::symlink_metadata(from)?;
+        let size = about.len();
         let partial = self.store.join(PARTIAL);
         if size <= LARGEST_COPY && self.copied + size <= MOST_COPIED {
             self.copied += fs::copy(from, &partial)?;
+            mark_as_copy(&partial, &GitFileStamp::from_metadata(&about))?;
             return fs::rename(&partial, to);
         }
         let _ = fs::remove_file(&partial);
@@ -142,15 +196,17 @@ impl KeptObjects {
     /// Only the metadata of the files is read, unless it changed: git itself updates the time of
     /// an object that it would have written again.
     pub(super) fn restore_overwritten(&mut self) -> Vec<OverwrittenFile> {
+        self.list_kept();
         let mut overwritten = Vec::new();
+        let Ok(source) = open_directory(&self.source) else { return overwritten };
         for (path, known) in &mut self.files {
-            let (kept, now) = (self.store.join(path), self.source.join(path));
             // A file that is gone may be packed; `has_losses` is about those.
-            let Ok(about) = fs::symlink_metadata(&now) else { continue };
-            let stamp = GitFileStamp::from_metadata(&about);
-            if *known == Some(stamp) {
+            let Some(stamp) = read_stamp(&source, path).filter(|stamp| *known != Some(*stamp))
+            else {
                 continue;
-            }
+            };
+            let (kept, now) = (self.store.join(path), self.source.join(path));
+            let Ok(about) = fs::symlink_metadata(&now) else { continue };
             let restored = match fs::symlink_metadata(&kept) {
                 Ok(copy) if (copy.dev(), copy.ino()) == (about.dev(), about.ino()) => {
                     if known.is_none_or(|known| known.size() == about.len()) {
@@ -159,8 +215,13 @@ impl KeptObjects {
                     }
                     Err(io::Error::other("it is too large for a copy"))
                 }
+                Ok(copy) if copy.len() == about.len() && is_copy_of(&copy, &stamp) => {
+                    *known = Some(stamp);
+                    continue;
+                }
                 Ok(copy) => match has_same_content((&kept, &copy), (&now, &about)) {
                     Ok(true) => {
+                        let _ = mark_as_copy(&kept, &stamp);
                         *known = Some(stamp);
                         continue;
                     }
@@ -173,7 +234,7 @@ impl KeptObjects {
                 },
                 Err(_) => continue,
             };
-            *known = read_stamp(&now);
+            *known = read_stamp(CWD, &now);
             overwritten.push(OverwrittenFile { path: path.clone(), restored });
         }
         overwritten
@@ -181,14 +242,13 @@ impl KeptObjects {
 
     /// Returns whether files that existed at the last sync are missing in the repository.
     pub(super) fn has_losses(&self) -> bool {
+        let source = open_directory(&self.source).ok();
         list_directories(&self.store).iter().any(|name| {
-            let source = self.source.join(name);
-            let about = fs::symlink_metadata(&source).ok().filter(fs::Metadata::is_dir);
-            let changed = about.and_then(|about| about.modified().ok());
-            let is_same = changed.is_some() && changed.as_ref() == self.synced.get(name);
+            let now = source.as_ref().and_then(|source| read_stamp(source, Path::new(name)));
+            let is_same = now.is_some_and(|now| self.synced.get(name) == Some(&now.changed()));
             !is_same
                 && list_object_files(&self.store.join(name))
-                    .difference(&list_object_files(&source))
+                    .difference(&list_object_files(&self.source.join(name)))
                     .next()
                     .is_some()
         })
@@ -209,7 +269,7 @@ impl KeptObjects {
             missing.sort_by_key(|file| Path::new(file).extension() == Some(OsStr::new("idx")));
             for file in missing {
                 replace_file(&from.join(&file), &to.join(&file))?;
-                self.files.insert(Path::new(&name).join(&file), read_stamp(&to.join(&file)));
+                self.files.insert(Path::new(&name).join(&file), read_stamp(CWD, &to.join(&file)));
             }
         }
         Ok(())
@@ -240,7 +300,7 @@ fn replace_file(kept: &Path, target: &Path) -> io::Result<()> {
 
 /// Makes a file that shares its content with another one until one of them is changed.
 #[cfg(target_os = "linux")]
-fn clone_file(from: &Path, to: &Path) -> io::Result<()> {
+pub(super) fn clone_file(from: &Path, to: &Path) -> io::Result<()> {
     let source = File::open(from)?;
     let copy = File::create_new(to)?;
     let cloned = rustix::fs::ioctl_ficlone(&copy, &source).map_err(io::Error::from);
@@ -254,12 +314,32 @@ fn clone_file(from: &Path, to: &Path) -> io::Result<()> {
 /// Makes a file that shares its content with another one: elsewhere a copy does that by itself,
 /// if it can be done at all.
 #[cfg(not(target_os = "linux"))]
-fn clone_file(_: &Path, _: &Path) -> io::Result<()> {
+pub(super) fn clone_file(_: &Path, _: &Path) -> io::Result<()> {
     Err(ErrorKind::Unsupported.into())
 }
 
-fn read_stamp(path: &Path) -> Option<GitFileStamp> {
-    fs::symlink_metadata(path).ok().map(|about| GitFileStamp::from_metadata(&about))
+/// Notes on a copy which state of its original it has; no state, if that is too young to tell.
+fn mark_as_copy(copy: &Path, original: &GitFileStamp) -> io::Result<()> {
+    let changed = if is_stable_stamp(original) { original.changed() } else { (0, 0) };
+    let time = Timespec { tv_sec: changed.0, tv_nsec: changed.1 };
+    let times = Timestamps { last_access: time, last_modification: time };
+    Ok(utimensat(CWD, copy, &times, AtFlags::SYMLINK_NOFOLLOW)?)
+}
+
+/// Returns whether a copy has the state that its original has now.
+fn is_copy_of(copy: &Metadata, original: &GitFileStamp) -> bool {
+    (copy.mtime(), copy.mtime_nsec()) == original.changed()
+}
+
+/// Opens the object directory: below it, the kernel has short ways.
+fn open_directory(path: &Path) -> io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    Ok(openat(CWD, path, flags, Mode::empty())?)
+}
+
+fn read_stamp(directory: impl AsFd, path: &Path) -> Option<GitFileStamp> {
+    let stat = statat(directory, path, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+    Some(GitFileStamp::from_stat(&stat))
 }
 
 /// Returns whether two files have the same content. Of large ones only the size is compared.
@@ -317,6 +397,10 @@ fn is_hex(name: &OsStr) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::thread;
+    use std::time::SystemTime;
+
+    use super::super::ref_files::TICK;
     use super::*;
 
     fn write_files(objects: &Path, files: &[(&str, &str)]) {
@@ -335,7 +419,7 @@ mod tests {
         write_files(&source, &files);
         for is_same_process in [true, false] {
             let mut kept = KeptObjects::new(source.clone(), store.clone());
-            kept.update_copies().expect("kept");
+            kept.update_copies(&directory.path().join("handed-on")).expect("kept");
             assert!(kept.restore_overwritten().is_empty());
             // The same size, another content; and a link where the file was.
             write_files(&source, &[("ab/12", "two"), ("pack/pack-1.pack", "")]);
@@ -359,6 +443,35 @@ mod tests {
     }
 
     #[test]
+    fn copies_of_loose_objects_are_handed_on_to_the_next_run() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = |name: &str| directory.path().join(name);
+        write_files(
+            &path("objects"),
+            &[("ab/12", "one"), ("cd/34", "two"), ("pack/pack-1.pack", "")],
+        );
+        thread::sleep(TICK * 2);
+        let mut first = KeptObjects::new(path("objects"), path("first"));
+        first.update_copies(&path("handed-on")).expect("kept");
+        let inode = |path: PathBuf| fs::metadata(path).expect("there").ino();
+        let copy = inode(path("first/ab/12"));
+        first.leave_copies(&path("handed-on"));
+        assert!(!path("first").exists() && !path("handed-on/pack").exists());
+        // The user packs an object and unpacks it again: it is the same, compressed otherwise.
+        fs::remove_file(path("objects/cd/34")).expect("removed");
+        write_files(&path("objects"), &[("cd/34", "2 2")]);
+        let mut next = KeptObjects::new(path("objects"), path("next"));
+        next.update_copies(&path("handed-on")).expect("kept");
+        assert_eq!(inode(path("next/ab/12")), copy, "it is not copied again");
+        assert_eq!(fs::read_to_string(path("next/cd/34")).expect("read"), "2 2");
+        assert!(path("next/pack/pack-1.pack").exists());
+        assert!(next.restore_overwritten().is_empty());
+        write_files(&path("objects"), &[("ab/12", "bad")]);
+        assert_eq!(next.restore_overwritten().len(), 1);
+        assert_eq!(fs::read_to_string(path("objects/ab/12")).expect("read"), "one");
+    }
+
+    #[test]
     fn a_large_file_that_is_only_linked_is_reported() {
         let directory = tempfile::tempdir().expect("a directory");
         let (source, store) = (directory.path().join("objects"), directory.path().join("kept"));
@@ -368,11 +481,36 @@ mod tests {
         pack.set_len(LARGEST_COPY + 1).expect("sparse");
         let mut kept = KeptObjects::new(source.clone(), store.clone());
         kept.can_clone = false;
-        kept.update_copies().expect("kept");
+        kept.update_copies(&directory.path().join("handed-on")).expect("kept");
         assert!(kept.restore_overwritten().is_empty());
         pack.set_len(0).expect("cut");
         let [lost] = kept.restore_overwritten().try_into().expect("one file");
         assert_eq!(lost.restored.expect_err("no copy").to_string(), "it is too large for a copy");
         assert!(kept.restore_overwritten().is_empty(), "reported once");
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn on_another_file_system_a_large_file_is_copied() {
+        use std::os::unix::fs::MetadataExt as _;
+        let directory = tempfile::tempdir().expect("a directory");
+        let elsewhere = tempfile::tempdir_in("/dev/shm").expect("a directory");
+        let device = |path: &Path| fs::metadata(path).expect("there").dev();
+        // Temporary files may be there too.
+        if device(directory.path()) == device(elsewhere.path()) {
+            return;
+        }
+        let (source, store) = (directory.path().join("objects"), elsewhere.path().join("kept"));
+        write_files(&source, &[("pack/pack-1.pack", "start")]);
+        let pack = File::options().write(true).open(source.join("pack/pack-1.pack"));
+        let pack = pack.expect("opened");
+        pack.set_len(LARGEST_COPY + 1).expect("sparse");
+        let mut kept = KeptObjects::new(source.clone(), store);
+        kept.update_copies(&directory.path().join("handed-on")).expect("kept");
+        pack.set_len(0).expect("cut");
+        let [restored] = kept.restore_overwritten().try_into().expect("one file");
+        assert!(restored.restored.is_ok(), "{restored:?}");
+        let content = fs::read(source.join("pack/pack-1.pack")).expect("there");
+        assert!(content.starts_with(b"start") && content.len() as u64 == LARGEST_COPY + 1);
     }
 }

@@ -33,6 +33,8 @@ const STASH: &str = "refs/stash";
 #[derive(Debug)]
 pub(super) struct KeptRefs {
     directory: PathBuf,
+    /// Where copies of objects are left for the next run.
+    handed_on: PathBuf,
     files: RefFiles,
     objects: KeptObjects,
     logs: Vec<KeptLogs>,
@@ -92,9 +94,10 @@ struct LostRef {
 }
 
 impl GitVcs {
-    /// Turns on the protection of the user's refs and their objects.
+    /// Turns on the protection of the user's refs and their objects. Copies of objects are taken from
+    /// the directory in which the last run left them.
     #[must_use]
-    pub fn with_ref_protection(mut self) -> Self {
+    pub fn with_ref_protection(mut self, handed_on: PathBuf) -> Self {
         let directory = self.directory.join(KEPT);
         let common = self.repository.common_dir();
         let text = fs::read(directory.join(RECORD)).unwrap_or_default();
@@ -117,14 +120,16 @@ impl GitVcs {
             let own = directory.join("logs-of-work-tree");
             logs.push(KeptLogs::new(&self.repository.git_dir, own));
         }
+        let objects = KeptObjects::new(objects, directory.join("objects"));
         self.kept_refs = Some(KeptRefs {
             files: RefFiles::new(common),
-            objects: KeptObjects::new(objects, directory.join("objects")),
+            objects,
             logs,
             record,
             origin: RecordOrigin::DeadRun,
             is_settled,
             directory,
+            handed_on,
         });
         self
     }
@@ -152,7 +157,7 @@ impl GitVcs {
         kept.is_settled = false;
         // A failure here only matters if an agent destroys something; the run need not end for it.
         let _ = fs::create_dir_all(&kept.directory);
-        let _ = kept.objects.update_copies();
+        let _ = kept.objects.update_copies(&kept.handed_on);
         for logs in &mut kept.logs {
             let _ = logs.update_copies();
         }
@@ -384,10 +389,11 @@ impl LostRef {
 }
 
 impl Drop for KeptRefs {
-    /// The kept objects would keep the disk full when the user removes the objects. After an
+    /// Many kept objects would keep the disk full when the user removes the objects. After an
     /// interrupted call they are needed when the run is resumed.
     fn drop(&mut self) {
         if self.is_settled {
+            self.objects.leave_copies(&self.handed_on);
             let _ = fs::remove_dir_all(&self.directory);
         }
     }

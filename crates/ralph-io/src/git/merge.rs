@@ -3,6 +3,8 @@
 //! No git operation is ever in progress: the merge is computed as a tree, and only a tree
 //! without conflicts is checked out. Not here: when to merge.
 
+use std::path::Path;
+
 use ralph_core::ports::{FetchOutcome, Vcs as _, VcsError};
 use ralph_model::ids::{RunId, WorkerId};
 use ralph_model::parallel_state::{Candidate, MergeOutcome};
@@ -12,6 +14,7 @@ use ralph_model::worker::JobResult;
 use ralph_model::worktree::{Checkpoint, CommitId, TreeId};
 
 use super::head::is_object_id;
+use super::repository::GitRepository;
 use super::restore::find_obstacles;
 use super::vcs::GitVcs;
 
@@ -25,6 +28,42 @@ struct ComputedMerge {
     tree: String,
     conflicts: Vec<String>,
     messages: String,
+}
+
+impl GitRepository {
+    /// Fetches the commits that a worker ended with: its last one onto a ref of the run, and its
+    /// failure branch.
+    pub fn fetch_candidate(
+        &self,
+        run: &RunId,
+        worker: &WorkerId,
+        result: &JobResult,
+    ) -> Result<FetchOutcome, VcsError> {
+        let commit = result.commit.as_ref().map(|CommitId(commit)| commit.as_str());
+        let commit = commit.map(|it| format!("+{it}:refs/ralph/candidates/{run}/{worker}"));
+        let branch = result.failure_branch.as_ref();
+        let branch = branch.map(|branch| format!("refs/heads/{branch}:refs/heads/{branch}"));
+        let wanted: Vec<String> = commit.into_iter().chain(branch).collect();
+        if wanted.is_empty() {
+            return Ok(FetchOutcome::Fetched);
+        }
+        if let Some(CommitId(commit)) = result.commit.as_ref().filter(|it| !is_object_id(&it.0)) {
+            return Ok(FetchOutcome::Missing { reason: format!("`{commit}` is not a commit") });
+        }
+        let call = self
+            .build_plumbing(&["fetch", "--quiet", "--no-tags", "--no-write-fetch-head"])
+            .with_args(["--no-auto-maintenance", "--no-prune", "--no-recurse-submodules", "--"])
+            .with_args([result.repository.as_os_str()])
+            .with_args(&wanted)
+            // The clone is outside of what a sandboxed git sees. An agent made the objects.
+            .with_setting("transfer.fsckObjects=true")
+            .without_sandbox();
+        let ran = self.commands.run(call)?;
+        if ran.code == 0 {
+            return Ok(FetchOutcome::Fetched);
+        }
+        Ok(FetchOutcome::Missing { reason: ran.to_error().message })
+    }
 }
 
 impl GitVcs {
@@ -41,30 +80,48 @@ impl GitVcs {
             return Ok(MergeOutcome::Missing { reason: "there is no commit to merge into".into() });
         };
         let CommitId(commit) = &candidate.commit;
-        if !self.has_commit(commit)? {
+        let Some([ours, theirs]) = self.resolve_trees(head, commit)? else {
             let reason = format!("the commit {} is not there", candidate.commit.short_id());
             return Ok(MergeOutcome::Missing { reason });
-        }
+        };
         let base = self.find_merge_base(head, commit)?;
-        let theirs = self.without_list(commit, base.as_deref())?;
-        // The same for every repetition: the tree of the checkpoint, not of the work tree.
-        let here = self.repository.commit_tree(
-            before,
-            std::slice::from_ref(head),
-            "ralph: the work tree",
-        )?;
-        let ComputedMerge { tree, conflicts: paths, messages } =
-            self.compute_merge(&here, &theirs)?;
+        let is_on_tip = base.as_deref() == Some(head);
+        let from = match &base {
+            Some(base) if !is_on_tip => self.repository.resolve_tree(Some(base))?,
+            Some(_) | None => ours.clone(),
+        };
+        // Backwards: what this removes is what arrives.
+        let changes = self.repository.diff_trees(&theirs, &from)?;
+        let has_list = changes.iter().any(|change| self.is_list(&change.path));
+        let merge = if is_on_tip && *before == ours && !has_list {
+            ComputedMerge { tree: theirs, conflicts: Vec::new(), messages: String::new() }
+        } else {
+            let theirs = match &base {
+                Some(base) if has_list => self.without_list(commit, base)?,
+                Some(_) | None => commit.clone(),
+            };
+            // The same for every repetition: the tree of the checkpoint, not of the work tree.
+            let parents = std::slice::from_ref(head);
+            let here = self.repository.commit_tree(before, parents, "ralph: the work tree")?;
+            self.compute_merge(&here, &theirs)?
+        };
+        let ComputedMerge { tree, conflicts: paths, messages } = merge;
         if !paths.is_empty() {
             return Ok(MergeOutcome::Conflict { tree: TreeId(tree), paths, messages });
         }
-        let now = self.shadow.survey_tree(&self.repository)?;
+        let edits = self.find_edits(&ours, before)?;
+        let is_same = is_on_tip && edits.is_empty();
+        let now = match self.shadow.surveyed_tree() {
+            Some(now) if now == before => before.clone(),
+            Some(_) | None => self.shadow.survey_tree(&self.repository)?,
+        };
         if now != tree {
             if now != *before {
                 self.roll_back(mark, onto)?;
             }
-            let arriving = self.repository.diff_trees(&tree, before)?;
-            let obstacles = find_obstacles(&self.repository.top, &arriving)?;
+            let changes =
+                if is_same { changes } else { self.repository.diff_trees(&tree, before)? };
+            let obstacles = find_obstacles(&self.repository.top, &changes)?;
             if !obstacles.is_empty() {
                 let paths = obstacles.iter().map(|path| String::from_utf8_lossy(path).into_owned());
                 let (paths, messages) = (paths.collect(), OBSTACLES.to_owned());
@@ -72,14 +129,24 @@ impl GitVcs {
             }
             self.switch_tree(before, &tree)?;
         }
-        let is_same = base.as_deref() == Some(head) && self.has_only_list_changes(head, before)?;
         let tree = TreeId(tree);
-        Ok(if is_same { MergeOutcome::Same { tree } } else { MergeOutcome::Clean { tree } })
+        Ok(if is_same { MergeOutcome::Same { tree } } else { MergeOutcome::Clean { tree, edits } })
     }
 
-    fn has_commit(&self, commit: &str) -> Result<bool, VcsError> {
-        let name = format!("{commit}^{{commit}}");
-        Ok(is_object_id(commit) && self.repository.resolve_name(&name)?.is_some())
+    /// Returns the trees of the tip and of a candidate; none if the candidate is not there.
+    fn resolve_trees(&self, head: &str, commit: &str) -> Result<Option<[String; 2]>, VcsError> {
+        if !is_object_id(commit) {
+            return Ok(None);
+        }
+        let names = format!("{head}^{{tree}}\n{commit}^{{tree}}\n{commit}^{{commit}}\n");
+        let call = self.repository.build_plumbing(&["cat-file", "--batch-check=%(objectname)"]);
+        let found = self.repository.commands.run_for_output(call.with_stdin(names.into_bytes()))?;
+        let found = String::from_utf8_lossy(&found).into_owned();
+        let ids: Vec<&str> = found.lines().filter(|line| is_object_id(line)).collect();
+        Ok(match ids.as_slice() {
+            [ours, theirs, _] => Some([(*ours).to_owned(), (*theirs).to_owned()]),
+            _ => None,
+        })
     }
 
     fn find_merge_base(&self, ours: &str, theirs: &str) -> Result<Option<String>, VcsError> {
@@ -94,34 +161,40 @@ impl GitVcs {
 
     /// Returns a commit like this one with the task list of the base: only ralph writes the
     /// list of the run.
-    fn without_list(&self, commit: &str, base: Option<&str>) -> Result<String, VcsError> {
-        let Some(base) = base else { return Ok(commit.to_owned()) };
-        let (from, to) = (
-            self.repository.resolve_tree(Some(base))?,
-            self.repository.resolve_tree(Some(commit))?,
-        );
-        let changes = self.repository.diff_trees(&from, &to)?;
-        if !changes.iter().any(|change| self.is_list(&change.path)) {
-            return Ok(commit.to_owned());
-        }
+    fn without_list(&self, commit: &str, base: &str) -> Result<String, VcsError> {
         let tree = self.build_tree_with(commit, |path| self.is_list(path), base)?;
         self.repository.commit_tree(&tree, &[base.to_owned()], "ralph: without the task list")
     }
 
-    /// Returns whether a path is the task list, or the notes next to it.
     fn is_list(&self, path: &[u8]) -> bool {
-        let Some(own) = &self.repository.own else { return false };
-        let directory = own.iter().rposition(|byte| *byte == b'/').map_or(0, |at| at + 1);
-        let notes = [&own[..directory], PROGRESS.as_bytes()].concat();
-        path == own.as_slice() || path == notes.as_slice()
+        self.repository.own.as_ref().is_some_and(|own| is_list_or_notes(own, path))
     }
 
-    /// Returns whether a work tree differs from a commit only in what belongs to the run.
-    fn has_only_list_changes(&self, head: &str, tree: &str) -> Result<bool, VcsError> {
-        let committed = self.repository.resolve_tree(Some(head))?;
-        let changes = self.repository.diff_trees(&committed, tree)?;
-        let is_ours = |path: &[u8]| self.is_list(path) || self.repository.owns(path);
-        Ok(changes.iter().all(|change| is_ours(&change.path)))
+    /// Returns the files in which a work tree differs from a committed tree, except for what
+    /// belongs to the run.
+    fn find_edits(&self, committed: &str, tree: &str) -> Result<Vec<String>, VcsError> {
+        let mut changes = self.repository.diff_trees(committed, tree)?;
+        changes.retain(|change| !self.is_list(&change.path) && !self.repository.owns(&change.path));
+        let paths = changes.iter().map(|change| String::from_utf8_lossy(&change.path).into_owned());
+        Ok(paths.collect())
+    }
+
+    /// Writes a tree into the work tree as uncommitted work, without the task list in it: that is
+    /// in the state of the run, which no worker may change. Returns the state before.
+    pub fn restore_start_tree(
+        &mut self,
+        run: &RunId,
+        TreeId(tree): &TreeId,
+        list: &Path,
+    ) -> Result<Checkpoint, VcsError> {
+        let start = self.save_start(run)?;
+        let now = self.shadow.survey_tree(&self.repository)?;
+        let tree = match self.repository.resolve_path_from_top(list) {
+            Some(list) => self.build_tree_with(tree, |path| is_list_or_notes(&list, path), &now)?,
+            None => tree.clone(),
+        };
+        self.switch_tree(&now, &tree)?;
+        Ok(start)
     }
 
     fn compute_merge(&self, ours: &str, theirs: &str) -> Result<ComputedMerge, VcsError> {
@@ -140,41 +213,13 @@ impl GitVcs {
             (_, _) => Err(ran.to_error()),
         }
     }
+}
 
-    /// Fetches the commits that a worker ended with: its last one onto a ref of the run, and its
-    /// failure branch.
-    pub(super) fn fetch_candidate(
-        &mut self,
-        run: &RunId,
-        worker: &WorkerId,
-        result: &JobResult,
-    ) -> Result<FetchOutcome, VcsError> {
-        let commit = result.commit.as_ref().map(|CommitId(commit)| commit.as_str());
-        let commit = commit.map(|it| format!("+{it}:refs/ralph/candidates/{run}/{worker}"));
-        let branch = result.failure_branch.as_ref();
-        let branch = branch.map(|branch| format!("refs/heads/{branch}:refs/heads/{branch}"));
-        let wanted: Vec<String> = commit.into_iter().chain(branch).collect();
-        if wanted.is_empty() {
-            return Ok(FetchOutcome::Fetched);
-        }
-        if let Some(CommitId(commit)) = result.commit.as_ref().filter(|it| !is_object_id(&it.0)) {
-            return Ok(FetchOutcome::Missing { reason: format!("`{commit}` is not a commit") });
-        }
-        let call = self
-            .repository
-            .build_plumbing(&["fetch", "--quiet", "--no-tags", "--no-write-fetch-head"])
-            .with_args(["--no-auto-maintenance", "--no-prune", "--no-recurse-submodules", "--"])
-            .with_args([result.repository.as_os_str()])
-            .with_args(&wanted)
-            // The clone is outside of what a sandboxed git sees. An agent made the objects.
-            .with_setting("transfer.fsckObjects=true")
-            .without_sandbox();
-        let ran = self.repository.commands.run(call)?;
-        if ran.code == 0 {
-            return Ok(FetchOutcome::Fetched);
-        }
-        Ok(FetchOutcome::Missing { reason: ran.to_error().message })
-    }
+/// Returns whether a path is the task list, or the notes next to it.
+fn is_list_or_notes(list: &[u8], path: &[u8]) -> bool {
+    let directory = list.iter().rposition(|byte| *byte == b'/').map_or(0, |at| at + 1);
+    let notes = [&list[..directory], PROGRESS.as_bytes()].concat();
+    path == list || path == notes.as_slice()
 }
 
 /// Parses the output of `merge-tree -z --name-only --messages`: the tree, the paths in conflict,

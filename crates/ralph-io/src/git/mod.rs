@@ -5,6 +5,8 @@
 //! ignored files stay as they are; ralph never runs `git clean`, `git stash` or
 //! `git reset --hard`. Not here: when to commit or to restore.
 
+mod branch_update;
+mod clones;
 mod command;
 mod commit;
 mod commit_object;
@@ -26,6 +28,7 @@ mod kept_objects;
 mod kept_refs;
 mod last_commits;
 mod locks;
+mod machine_clone;
 mod merge;
 mod none;
 mod object_store;
@@ -34,6 +37,7 @@ mod outputs;
 mod own_commits;
 mod programs;
 mod ref_files;
+mod remote_refs;
 mod repository;
 mod restore;
 mod run_refs;
@@ -45,11 +49,17 @@ mod stash;
 mod user_index;
 mod vcs;
 
+pub use clones::{
+    CloneError, CloneObstacle, CloneRequest, PreparedClone, UnsavedWork, check_can_clone,
+    find_needed_space, find_object_directories, find_unsaved_work, prepare_clone,
+};
 pub use dirty::{DirtyKind, DirtyPath};
 pub use failure_branches::{FailureBranch, TakenWork};
 pub use hooks::find_framework_store;
 pub use last_commits::CommitSummary;
+pub use machine_clone::clone_project;
 pub use none::NoRepository;
+pub use remote_refs::{REF_PREFIX, RefUpdate, RemoteError, RemoteRefs};
 pub use repository::{GitRepository, RepositoryDiscovery};
 pub use run_refs::{RunRef, RunRefKind};
 pub use stash::RestoredChanges;

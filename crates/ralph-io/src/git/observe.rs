@@ -76,6 +76,7 @@ impl GitVcs {
             uncommitted,
             leaks,
             git_tampering: Vec::new(),
+            conflict_markers: Vec::new(),
             autorun_changes: autorun,
         }))
     }

@@ -32,6 +32,8 @@ pub struct GitRepository {
     pub(super) project: PathBuf,
     pub(super) top: PathBuf,
     pub(super) git_dir: PathBuf,
+    /// Whether commands use this git directory whatever `.git` in the work tree is.
+    pub(super) has_fixed_dir: bool,
     /// The file that ralph maintains in the work tree, relative to the top.
     pub(super) own: Option<Vec<u8>>,
     /// Files and directories with the documents of the run, relative to the top.
@@ -143,7 +145,7 @@ impl GitRepository {
         Ok(RepositoryDiscovery::Repository(Box::new(repository)))
     }
 
-    fn new(
+    pub(super) fn new(
         commands: GitCommands,
         project: PathBuf,
         (top, git_dir): (PathBuf, PathBuf),
@@ -154,6 +156,7 @@ impl GitRepository {
             project,
             top,
             git_dir,
+            has_fixed_dir: false,
             own: None,
             documents: Vec::new(),
             config,
@@ -275,6 +278,9 @@ impl GitRepository {
     /// Returns a plumbing command in the work tree.
     pub(super) fn build_plumbing(&self, args: &[&str]) -> GitCommand<'_> {
         let call = GitCommand::new_plumbing(&self.top, args);
+        if self.has_fixed_dir {
+            return call.with_env("GIT_DIR", &self.git_dir).with_env("GIT_WORK_TREE", &self.top);
+        }
         // If an agent has removed the repository, git must not find another one further up.
         match self.top.parent() {
             Some(parent) => call.with_env("GIT_CEILING_DIRECTORIES", parent),

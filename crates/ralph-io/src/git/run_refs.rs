@@ -53,7 +53,7 @@ fn parse_run_ref(name: &str) -> Option<RunRef> {
     let (kind, rest) = name.strip_prefix(RUNS)?.split_once('/')?;
     let kind = match kind {
         "checkpoints" | "asked" => RunRefKind::Checkpoint,
-        "kept" | "candidates" | "requeued" => RunRefKind::Kept,
+        "kept" | "candidates" | "requeued" | "jobs" | "results" | "journals" => RunRefKind::Kept,
         "set-aside" => RunRefKind::SetAside,
         _ => return None,
     };

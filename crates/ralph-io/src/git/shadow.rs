@@ -12,7 +12,7 @@ use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use ralph_core::ports::VcsError;
-use rustix::fs::OFlags;
+use rustix::fs::{OFlags, Stat};
 
 use super::command::{FinishedCommand, GitCommand};
 use super::diff::{self, TreeChange, format_index_info, join_with_zeros, split_at_zeros};
@@ -74,6 +74,11 @@ impl ShadowIndex {
     /// Returns the path of the shadow index.
     pub(super) fn index_path(&self) -> &Path {
         &self.index
+    }
+
+    /// Returns the tree of the work tree as of the last survey or checkout of this process.
+    pub(super) fn surveyed_tree(&self) -> Option<&str> {
+        self.tree.as_deref()
     }
 
     /// Adds everything in the work tree that `git add --all` would add to the user's index, and
@@ -344,7 +349,7 @@ impl ShadowIndex {
     fn add_everything(&mut self, repository: &GitRepository) -> Result<FinishedCommand, VcsError> {
         self.tree = None;
         let mut args = repository.build_add_all_args();
-        let gitlinks = self.list_gitlinks(repository)?;
+        let gitlinks = repository.list_gitlinks(&self.index)?;
         args.extend(gitlinks.iter().map(|path| build_exclusion(path)));
         let mut unborn: Vec<Vec<u8>> = Vec::new();
         for _ in 0..MOST_TRIES {
@@ -439,6 +444,17 @@ impl GitFileStamp {
             size: metadata.size(),
             modified: (metadata.mtime(), metadata.mtime_nsec()),
             changed: (metadata.ctime(), metadata.ctime_nsec()),
+        }
+    }
+
+    /// Returns the same for what `statat` says.
+    pub(super) fn from_stat(stat: &Stat) -> Self {
+        let nanos = |nanos| i64::try_from(nanos).unwrap_or_default();
+        Self {
+            inode: stat.st_ino,
+            size: u64::try_from(stat.st_size).unwrap_or_default(),
+            modified: (stat.st_mtime, nanos(stat.st_mtime_nsec)),
+            changed: (stat.st_ctime, nanos(stat.st_ctime_nsec)),
         }
     }
 

@@ -423,6 +423,17 @@ impl Vcs for GitVcs {
         }
     }
 
+    fn replace_files(
+        &mut self,
+        TreeId(tree): &TreeId,
+        is_replaced: &dyn Fn(&str) -> bool,
+    ) -> Result<(), VcsError> {
+        let now = self.shadow.survey_tree(&self.repository)?;
+        let is_kept = |path: &[u8]| !is_replaced(&self.repository.name_bytes_from_project(path));
+        let target = self.build_tree_with(tree, is_kept, &now)?;
+        if target == now { Ok(()) } else { self.switch_tree(&now, &target) }
+    }
+
     fn reset_history(
         &mut self,
         mark: &IterationMark,
@@ -481,7 +492,7 @@ impl Vcs for GitVcs {
         worker: &WorkerId,
         result: &JobResult,
     ) -> Result<FetchOutcome, VcsError> {
-        self.fetch_candidate(run, worker, result)
+        self.repository.fetch_candidate(run, worker, result)
     }
 
     fn merge_candidate(

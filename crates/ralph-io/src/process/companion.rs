@@ -1,10 +1,11 @@
-//! A helper process that runs alongside ralph, such as the sleep inhibitor.
+//! A helper process that runs alongside ralph, such as the sleep inhibitor or a worker.
 //!
-//! Not here: children whose output or end matters (`supervise`), and the warden.
+//! Not here: children whose output and end are supervised (`supervise`), and the warden.
 
-use std::process::{Child, Command, Stdio};
+use std::io;
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ralph_model::child::NotStarted;
 use rustix::process::{Pid, Signal};
@@ -23,20 +24,48 @@ pub struct Companion {
 impl Companion {
     /// Starts it, without input or output; limits do not apply.
     pub fn start(spawn: &Spawn) -> Result<Self, NotStarted> {
+        Self::start_with(spawn, [Stdio::null(), Stdio::null(), Stdio::null()])
+    }
+
+    /// Starts it with pipes to its input and from its output. Its errors are written to a file.
+    pub fn start_piped(
+        spawn: &Spawn,
+        errors: Stdio,
+    ) -> Result<(Self, ChildStdin, ChildStdout), NotStarted> {
+        let mut started = Self::start_with(spawn, [Stdio::piped(), Stdio::piped(), errors])?;
+        match (started.child.stdin.take(), started.child.stdout.take()) {
+            (Some(input), Some(output)) => Ok((started, input, output)),
+            (_, _) => Err(program::convert_start_error(spawn, &io::Error::other("no pipes"))),
+        }
+    }
+
+    fn start_with(spawn: &Spawn, [input, output, errors]: [Stdio; 3]) -> Result<Self, NotStarted> {
         let mut command = Command::new(program::find_program(spawn)?);
         command
             .args(&spawn.args)
             .current_dir(&spawn.cwd)
             .env_clear()
             .envs(spawn.env.iter().map(|(name, value)| (name, value)))
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null());
+            .stdin(input)
+            .stdout(output)
+            .stderr(errors);
         let started = registry::lock_registry().start_process(&mut command, ProcessKind::Companion);
         match started {
             Ok((child, _)) => Ok(Self { child }),
             Err(error) => Err(program::convert_start_error(spawn, &error)),
         }
+    }
+
+    /// Waits until it has exited, but not longer than this. Returns how it exited.
+    pub fn wait_for_exit(&mut self, limit: Duration) -> Option<ExitStatus> {
+        let (begun, pid) = (Instant::now(), Pid::from_child(&self.child));
+        while tree::find_process(pid).is_some_and(|process| process.life == Life::Alive) {
+            if begun.elapsed() >= limit {
+                return None;
+            }
+            thread::sleep(Duration::from_millis(2));
+        }
+        registry::lock_registry().reap_child(&mut self.child).ok()
     }
 
     /// Lets it outlive ralph, as a browser that the user asked for.

@@ -33,7 +33,9 @@ pub use companion::Companion;
 pub use foreign_processes::{is_running_in, is_stopped};
 pub use limits::OutputActivity;
 pub use lines::{OutputLine, OutputLines};
-pub use orphan_reaper::{is_descendant_of, is_descendant_of_any, sweep_run};
+pub use orphan_reaper::{
+    adopt_orphans, is_descendant_of, is_descendant_of_any, reap_dead_orphans, sweep_run,
+};
 pub use program::find_program;
 pub use space::DiskLimit;
 pub use spawn::{ProcessLimits, Spawn, StdinSource};

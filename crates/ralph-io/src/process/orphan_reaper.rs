@@ -117,6 +117,21 @@ fn scan_orphans(registry: &Registry, group: Pid) -> OrphanScan {
     OrphanScan::Orphans(orphans)
 }
 
+/// Makes this process adopt the orphans of its children. For a process that starts companions
+/// only; [`super::Watch::install`] does it for others.
+pub fn adopt_orphans() -> std::io::Result<()> {
+    registry::lock_registry().adopt_orphans()
+}
+
+/// Reaps orphans that have exited, and ends none: each worker ends its own processes.
+pub fn reap_dead_orphans() {
+    for orphan in registry::lock_registry().list_orphans() {
+        if orphan.life == Life::Zombie {
+            registry::reap_orphan(orphan.pid);
+        }
+    }
+}
+
 /// Ends every process that carries the id of a run, as after a crash of its ralph.
 ///
 /// Returns how many there were. This process and its ancestors are never ended.

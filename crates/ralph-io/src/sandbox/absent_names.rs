@@ -4,6 +4,7 @@
 //! ralph never creates placeholders in the project to block such a name: editors, shells and other
 //! commands would find them. Not here: which names these are (`spec_builder`).
 
+use std::collections::BTreeSet;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
@@ -12,11 +13,16 @@ use std::{fmt, io};
 use ralph_model::event::REMOVED_NAME;
 
 use super::AbsentName;
+use crate::atomic_file::replace_unsynced;
 use crate::store::layout::create_private_directories;
 
 /// The note in the directory of a run, which exists while a child runs. After a crash it says which
 /// names to check.
 const NOTE: &str = "absent.json";
+
+/// The protected paths that existed when a child of this run started. An agent that deleted one has
+/// to restore it, so it is no name that a child may not create.
+const PRESENT: &str = "present.json";
 
 /// The directory in the state of a project that keeps what was removed.
 const KEPT: &str = "removed";
@@ -42,9 +48,20 @@ impl fmt::Display for RemovedName {
     }
 }
 
-/// Writes down the names that the next child may not create.
-pub(super) fn write_note(run: &Path, names: &[AbsentName]) -> io::Result<()> {
-    fs::write(run.join(NOTE), serde_json::to_vec(names)?)
+/// Writes down the names that the next child may not create: those that no child of this run found
+/// there when it started.
+pub(super) fn write_note(run: &Path, present: &[PathBuf], absent: &[AbsentName]) -> io::Result<()> {
+    let file = run.join(PRESENT);
+    let recorded = fs::read(&file).unwrap_or_default();
+    let mut known: BTreeSet<PathBuf> = serde_json::from_slice(&recorded).unwrap_or_default();
+    let before = known.len();
+    known.extend(present.iter().cloned());
+    if known.len() > before {
+        replace_unsynced(&file, &serde_json::to_vec(&known)?)?;
+    }
+    let names: Vec<&AbsentName> =
+        absent.iter().filter(|name| !known.contains(&name.path)).collect();
+    fs::write(run.join(NOTE), serde_json::to_vec(&names)?)
 }
 
 /// Removes what appeared at the noted names, and then the note.
@@ -155,7 +172,7 @@ mod tests {
             let path = self.project(name);
             let above = path.ancestors().skip(1).find(|it| it.is_dir()).expect("a directory");
             let names = [AbsentName { path: path.clone(), above: above.to_owned() }];
-            write_note(&self.root.join("run"), &names).expect("noted");
+            write_note(&self.root.join("run"), &[], &names).expect("noted");
             child();
             let state = self.root.join("state");
             let removed =
@@ -227,6 +244,17 @@ mod tests {
         fs::write(scene.project(".envrc"), "the user's").expect("written");
         let (run, state) = (scene.root.join("run"), scene.root.join("state"));
         assert_eq!(remove_appeared(&run, &state, &scene.root.join("project")), []);
+    }
+
+    #[test]
+    fn a_name_that_existed_earlier_in_the_run_may_be_created_again() {
+        let scene = Scene::new();
+        let run = scene.root.join("run");
+        write_note(&run, &[scene.project("tests")], &[]).expect("noted");
+        for (name, removed) in [("tests", vec![]), (".envrc", vec![(".envrc".into(), true)])] {
+            let path = scene.project(name);
+            assert_eq!(scene.removed(name, || fs::write(path, "x").expect("written")), removed);
+        }
     }
 
     #[test]

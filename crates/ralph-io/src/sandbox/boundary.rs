@@ -195,6 +195,7 @@ mod tests {
                 Mount::Hidden { path: at("p/secret") },
                 Mount::Hidden { path: at("p/absent") },
             ],
+            present: Vec::new(),
             absent: vec![AbsentName { path: at("p/.envrc"), above: at("p") }],
             network: SandboxNetwork::None,
             unix_sockets: ralph_model::sandbox::UnixSockets::Deny,

@@ -290,7 +290,7 @@ impl SandboxLauncher {
         }
         match self.process {
             SandboxedProcess::Agent | SandboxedProcess::Gate => {
-                absent_names::write_note(&self.places.run, &spec.absent)
+                absent_names::write_note(&self.places.run, &spec.present, &spec.absent)
                     .map_err(|error| refused(format!("cannot write ralph's state: {error}")))?;
             }
             // ralph compares git's own files with their earlier state instead.

@@ -128,6 +128,7 @@ fn build_test_paths(root: &Path, ralph: &Path) -> SandboxPaths {
         project: root.join("project"),
         work_tree: root.join("project"),
         history: Vec::new(),
+        borrowed: Vec::new(),
         state: root.join("state/project"),
         run: root.join("state/project/run"),
         agent_state: Vec::new(),

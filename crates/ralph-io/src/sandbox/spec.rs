@@ -17,6 +17,9 @@ use serde::{Deserialize, Serialize};
 pub struct SandboxSpec {
     /// Paths that differ from the default, outer ones first.
     pub mounts: Vec<Mount>,
+    /// Protected paths that exist when the child starts.
+    #[serde(default)]
+    pub present: Vec<PathBuf>,
     /// Names that the child may not create.
     #[serde(default)]
     pub absent: Vec<AbsentName>,

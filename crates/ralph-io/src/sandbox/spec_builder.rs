@@ -4,6 +4,7 @@
 //! a rule for a symbolic link does not protect its target. Changes nothing. Not here: enforcing a
 //! spec.
 
+mod hidden;
 mod protected;
 
 use std::ffi::OsString;
@@ -35,6 +36,9 @@ pub struct SandboxPaths {
     pub work_tree: PathBuf,
     /// The git directories: that of the work tree, and the common one. Empty without a repository.
     pub history: Vec<PathBuf>,
+    /// Directories of git objects that the repository borrows from another one. They come from
+    /// ralph, never from the repository's own files, which an agent may have changed.
+    pub borrowed: Vec<PathBuf>,
     /// The state of this project; its parent holds the state of other projects.
     pub state: PathBuf,
     /// The directory of the run: git's scratch files and the plan files are here.
@@ -142,13 +146,8 @@ pub fn build_spec(
         (NetworkMode::Proxy, Some(proxy)) => SandboxNetwork::Proxy(proxy.clone()),
         (NetworkMode::Proxy, None) => return Err(SpecError::NoProxy),
     };
-    let mut builder = SpecBuilder {
-        source: *ground,
-        mounts: mounts.iter().filter_map(|mount| resolve_cache(mount, places, process)).collect(),
-        absent: Vec::new(),
-        notes: Vec::new(),
-        writable: Vec::new(),
-    };
+    let mounts = mounts.iter().filter_map(|mount| resolve_cache(mount, places, process));
+    let mut builder = SpecBuilder::new(*ground, mounts.collect());
     builder.add_writable(places, policy, process);
     builder.add_protected(places, policy, process);
     // Abstract sockets belong to the network namespace, which is the host's here.
@@ -160,6 +159,7 @@ pub fn build_spec(
     builder.add_handed_files(places, policy, process, handed);
     Ok(SandboxSpec {
         mounts: builder.mounts,
+        present: builder.present,
         absent: builder.absent,
         network,
         unix_sockets: sockets,
@@ -215,9 +215,7 @@ impl BaseSpec {
         ground: ProgramSource,
     ) -> Result<Self, SpecError> {
         let places = places.resolve()?;
-        let (absent, notes, writable) = (Vec::new(), Vec::new(), Vec::new());
-        let mut builder =
-            SpecBuilder { source: ground, mounts: Vec::new(), absent, notes, writable };
+        let mut builder = SpecBuilder::new(ground, Vec::new());
         match ground {
             ProgramSource::Machine => builder.add_machine_base(&places, policy),
             ProgramSource::Image => builder.add_image_base(&places, policy),
@@ -247,6 +245,7 @@ impl SandboxPaths {
         Ok(Self {
             work_tree: must(&self.work_tree)?,
             history: self.history.iter().map(|path| must(path)).collect::<Result<_, _>>()?,
+            borrowed: self.borrowed.iter().map(|path| must(path)).collect::<Result<_, _>>()?,
             state: must(&self.state)?,
             run: must(&self.run)?,
             agent_state: self.agent_state.iter().map(|it| must(it)).collect::<Result<_, _>>()?,
@@ -276,11 +275,16 @@ impl SandboxPaths {
 
     /// Returns the resolved path for a path in the settings.
     pub fn resolve_setting(&self, setting: &str) -> PathBuf {
-        let path = match (setting.strip_prefix("~/"), &self.home) {
+        let path = self.locate_setting(setting);
+        path.canonicalize().unwrap_or(path)
+    }
+
+    /// Returns the absolute path for a path in the settings, with its symbolic links.
+    fn locate_setting(&self, setting: &str) -> PathBuf {
+        match (setting.strip_prefix("~/"), &self.home) {
             (Some(rest), Some(home)) => home.join(rest),
             (Some(_), None) | (None, _) => self.project.join(setting),
-        };
-        path.canonicalize().unwrap_or(path)
+        }
     }
 }
 
@@ -288,12 +292,27 @@ impl SandboxPaths {
 struct SpecBuilder {
     source: ProgramSource,
     mounts: Vec<Mount>,
+    present: Vec<PathBuf>,
     absent: Vec<AbsentName>,
     notes: Vec<String>,
     writable: Vec<PathBuf>,
+    /// Hidden directories that the work tree lies in.
+    hidden_around: Vec<PathBuf>,
 }
 
 impl SpecBuilder {
+    fn new(source: ProgramSource, mounts: Vec<Mount>) -> Self {
+        Self {
+            source,
+            mounts,
+            present: Vec::new(),
+            absent: Vec::new(),
+            notes: Vec::new(),
+            writable: Vec::new(),
+            hidden_around: Vec::new(),
+        }
+    }
+
     /// Shows ralph itself, the user's git identity, and the paths of the home that the settings
     /// name. Toolchains come from the image.
     fn add_image_base(&mut self, places: &SandboxPaths, policy: &SandboxPolicy) {
@@ -387,21 +406,6 @@ impl SpecBuilder {
         }
     }
 
-    /// Hides every socket that is still reachable by its path: a read-only mount does not prevent
-    /// connecting to it.
-    fn hide_sockets(&mut self) {
-        let table = std::fs::read_to_string("/proc/net/unix").unwrap_or_default();
-        let paths = table.lines().filter_map(|line| line.split_whitespace().nth(7));
-        let mut sockets: Vec<PathBuf> = paths
-            .filter(|path| path.starts_with('/'))
-            .filter_map(|path| Path::new(path).canonicalize().ok())
-            .filter(|path| !path.is_dir() && self.is_visible(path))
-            .collect();
-        sockets.sort();
-        sockets.dedup();
-        self.mounts.extend(sockets.into_iter().map(|path| Mount::Hidden { path }));
-    }
-
     /// Makes writable what the process works on.
     fn add_writable(
         &mut self,
@@ -430,6 +434,7 @@ impl SpecBuilder {
             SandboxedProcess::Git => {}
         }
         let mut shown = vec![places.work_tree.clone()];
+        shown.extend(places.borrowed.iter().cloned());
         let git_files = places.git_files.iter();
         match process {
             SandboxedProcess::Git => shown.extend(git_files.cloned()),
@@ -445,8 +450,13 @@ impl SpecBuilder {
             GitAccess::Agent => writable.extend(places.history.iter().cloned()),
             GitAccess::Ro | GitAccess::Clone => shown.extend(places.history.iter().cloned()),
         }
+        let inside = self.add_hidden_around(places, policy, writable);
         self.push_shown(shown);
-        for path in keep_outermost(writable) {
+        self.push_writable(inside);
+    }
+
+    fn push_writable(&mut self, paths: Vec<PathBuf>) {
+        for path in keep_outermost(paths) {
             self.writable.push(path.clone());
             self.mounts.push(Mount::Writable { path });
         }
@@ -461,7 +471,7 @@ impl SpecBuilder {
     ) {
         let mut protected = ProtectedPaths::default();
         for setting in &policy.ro {
-            protected.add_path(&places.resolve_setting(setting), WhenAbsent::Watched);
+            protected.add_setting(places, setting);
         }
         match process {
             // Hooks and filters that git runs must not change what makes git run them.
@@ -493,7 +503,7 @@ impl SpecBuilder {
 
     /// Adds the protected paths, and pins the directories that contain them.
     fn push_protected(&mut self, protected: ProtectedPaths) {
-        let ProtectedPaths { existing: there, mut absent, links } = protected;
+        let ProtectedPaths { present, existing: there, mut absent, links } = protected;
         let is_open = |path: &Path| self.writable.iter().any(|open| path.starts_with(open));
         let there: Vec<PathBuf> =
             keep_outermost(there).into_iter().filter(|it| is_open(it)).collect();
@@ -507,12 +517,15 @@ impl SpecBuilder {
         let above = above.chain(unprotected.flat_map(|name| name.above.ancestors()));
         let mut pins: Vec<PathBuf> = above.filter(|it| is_open(it)).map(Path::to_owned).collect();
         pins.retain(|pin| !self.writable.contains(pin));
+        // A pin would show again what is hidden in it.
+        let shows = |pin: &Path| self.hidden_around.iter().any(|hidden| hidden.starts_with(pin));
+        pins.retain(|pin| self.is_visible(pin) && !shows(pin));
         // Outer ones first; a path sorts before the paths inside it.
         pins.sort();
         pins.dedup();
         self.mounts.extend(pins.into_iter().map(|path| Mount::Pinned { path }));
         self.mounts.extend(there.into_iter().map(|path| Mount::Protected { path }));
-        self.absent = absent;
+        (self.present, self.absent) = (present, absent);
         for link in
             links.into_iter().filter(|link| self.writable.iter().any(|it| link.starts_with(it)))
         {
@@ -520,22 +533,6 @@ impl SpecBuilder {
                 "`{}` is a symbolic link: its target is protected, the link itself is not",
                 link.display()
             ));
-        }
-    }
-
-    /// Hides ralph's own state and what the settings hide.
-    fn add_hidden(&mut self, places: &SandboxPaths, policy: &SandboxPolicy, sockets: UnixSockets) {
-        let state = places.state.parent().unwrap_or(&places.state).to_owned();
-        let named = policy.hide.iter().map(|setting| places.resolve_setting(setting));
-        let hidden: Vec<PathBuf> = named.chain([state]).filter(|path| path.exists()).collect();
-        for path in keep_outermost(hidden) {
-            if self.is_visible(&path) {
-                self.mounts.push(Mount::Hidden { path });
-            }
-        }
-        match sockets {
-            UnixSockets::Deny => {}
-            UnixSockets::Private => self.hide_sockets(),
         }
     }
 

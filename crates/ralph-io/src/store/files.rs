@@ -84,6 +84,7 @@ impl RunStore {
             Some(_) => (since.coding_iterations, since.handoff_bytes),
             None => (state.iterations, 0),
         };
+        let usage = state.total_usage();
         let view = StateView {
             version: 1,
             run: &state.run.0,
@@ -97,8 +98,8 @@ impl RunStore {
             coding_iterations_since_compaction: coded,
             total_handoff_bytes_since_compaction: bytes,
             last_task_id: self.last_task.as_ref().map(|task| task.0.as_str()),
-            cost_usd_micros: state.totals.usage.cost,
-            tokens: state.totals.usage.tokens(),
+            cost_usd_micros: usage.cost,
+            tokens: usage.tokens(),
         };
         match &state.outcome {
             None => write_unsynced(&self.prepare_view_path(&[], "state.json")?, &view),
@@ -178,6 +179,10 @@ impl Store for RunStore {
         self.journal.append(&recorded).map_err(|error| StoreError { message: error.to_string() })
     }
 
+    fn sync_events(&mut self) -> Result<(), StoreError> {
+        self.journal.sync().map_err(|error| StoreError { message: error.to_string() })
+    }
+
     fn read_text(&mut self, text: &ProjectText) -> Result<Option<String>, PromptError> {
         let read = self.texts.read_text(text);
         if let ProjectText::Template(name) = text {
@@ -213,8 +218,12 @@ impl Store for RunStore {
         prompts::replace_companion(&scratch, self.layout.project(), tasks, name, text)
     }
 
-    fn inspect_plan(&mut self, file: &Path) -> PlanState {
-        KeptPlan::new(self.layout.project(), file, &self.files).read_and_keep()
+    fn inspect_plan(&mut self, file: &Path, removed: &[String]) -> PlanState {
+        KeptPlan::new(self.layout.project(), file, &self.files).inspect(removed)
+    }
+
+    fn keep_plan(&mut self, file: &Path) {
+        KeptPlan::new(self.layout.project(), file, &self.files).keep();
     }
 
     fn restore_plan(&mut self, file: &Path) -> Result<(), StoreError> {
@@ -357,6 +366,7 @@ fn describe_status(outcome: Option<&Outcome>) -> &'static str {
             | Outcome::GitFailed { .. }
             | Outcome::PlanMissing
             | Outcome::TasksLost { .. }
+            | Outcome::WorkersFailed { .. }
             | Outcome::PromptLost { .. },
         ) => "failed",
     }

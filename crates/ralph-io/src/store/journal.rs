@@ -27,6 +27,10 @@ pub struct Journal {
     path: PathBuf,
     /// The length of the complete lines.
     length: u64,
+    /// Whether the entry in its directory may not survive a power cut yet.
+    is_new: bool,
+    /// Whether events must be synced before ralph acts.
+    is_unsynced: bool,
 }
 
 /// A journal that cannot be written or read.
@@ -64,15 +68,10 @@ pub enum JournalError {
 impl Journal {
     /// Creates the journal of a new run.
     pub fn create(path: &Path) -> Result<Self, JournalError> {
-        let refused = |source| build_io_error("create", path, source);
-        let file = OpenOptions::new()
-            .append(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(path)
-            .map_err(refused)?;
-        path.parent().map_or(Ok(()), atomic_file::sync_directory).map_err(refused)?;
-        Ok(Self { file, path: path.to_owned(), length: 0 })
+        let mut options = OpenOptions::new();
+        let file = options.append(true).create_new(true).mode(0o600).open(path);
+        let file = file.map_err(|source| build_io_error("create", path, source))?;
+        Ok(Self { file, path: path.to_owned(), length: 0, is_new: true, is_unsynced: false })
     }
 
     /// Opens the journal of a resumed run. Cuts off a torn last line, which ralph has not acted on.
@@ -92,7 +91,25 @@ impl Journal {
             // The time of the run's last event must stay visible.
             let _ = last_written.and_then(|it| file.set_modified(it));
         }
-        Ok(Self { file, path: path.to_owned(), length: reading.intact_bytes })
+        let (path, length) = (path.to_owned(), reading.intact_bytes);
+        Ok(Self { file, path, length, is_new: false, is_unsynced: false })
+    }
+
+    /// Syncs the events that must be on the disk before ralph acts.
+    pub fn sync(&mut self) -> Result<(), JournalError> {
+        if !self.is_unsynced {
+            return Ok(());
+        }
+        self.sync_file().map_err(|source| build_io_error("sync", &self.path, source))
+    }
+
+    fn sync_file(&mut self) -> io::Result<()> {
+        self.file.sync_data()?;
+        self.is_unsynced = false;
+        if std::mem::take(&mut self.is_new) {
+            self.path.parent().map_or(Ok(()), atomic_file::sync_directory)?;
+        }
+        Ok(())
     }
 
     /// Appends an event. After a failure the journal ends with the previous event.
@@ -102,8 +119,10 @@ impl Journal {
             // Usually one write for the whole line; on a full disk a part of it may be written,
             // which is removed below.
             self.file.write_all(&line)?;
-            if must_be_synced(&recorded.event) {
-                self.file.sync_data()?;
+            match find_sync_time(&recorded.event) {
+                SyncTime::AtOnce => self.sync_file()?,
+                SyncTime::BeforeActing => self.is_unsynced = true,
+                SyncTime::WithTheNext => {}
             }
             Ok(line.len() as u64)
         });
@@ -121,24 +140,36 @@ impl Journal {
     }
 }
 
-/// Tells whether an event must survive a power cut before ralph acts on it. The others are written
-/// at once too, so that they survive the end of the process, and reach the disk with the next one
-/// that must: without them a resumed run repeats a step that has no effect outside the run.
-const fn must_be_synced(event: &Event) -> bool {
-    !matches!(
-        event,
+/// When an event must survive a power cut. It is written at once in any case, so that it survives the
+/// end of the process.
+enum SyncTime {
+    AtOnce,
+    /// Before the next step that does something outside the run.
+    BeforeActing,
+    /// Whenever another one is synced: without it a resumed run repeats a step that has no effect
+    /// outside the run.
+    WithTheNext,
+}
+
+#[expect(clippy::wildcard_enum_match_arm, reason = "an event that is not known to be harmless")]
+const fn find_sync_time(event: &Event) -> SyncTime {
+    match event {
         Event::RunStarted { .. }
-            | Event::Warned { .. }
-            | Event::BaselineStarted { .. }
-            | Event::BaselineChecked { .. }
-            | Event::IterationStarted { .. }
-            | Event::Checkpointed { .. }
-            | Event::GateChecked { .. }
-            | Event::Rechecked { .. }
-            | Event::IterationEnded { .. }
-            | Event::WorkerStarted { .. }
-            | Event::WorkerProgressed { .. }
-    )
+        | Event::Warned { .. }
+        | Event::BaselineStarted { .. }
+        | Event::BaselineChecked { .. }
+        | Event::IterationStarted { .. }
+        | Event::Checkpointed { .. }
+        | Event::GateChecked { .. }
+        | Event::Rechecked { .. }
+        | Event::IterationEnded { .. }
+        | Event::WorkerStarted { .. }
+        | Event::WorkerProgressed { .. } => SyncTime::WithTheNext,
+        Event::Observed { .. } | Event::Judged { .. } | Event::Landed { .. } => {
+            SyncTime::BeforeActing
+        }
+        _ => SyncTime::AtOnce,
+    }
 }
 
 /// Returns the state that follows from a journal's events.

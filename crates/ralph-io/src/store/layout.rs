@@ -9,7 +9,7 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use ralph_model::ids::{AskNumber, IterationNumber, RunId};
+use ralph_model::ids::{AskNumber, IterationNumber, RunId, WorkerId};
 use serde::{Deserialize, Serialize};
 
 use crate::atomic_file;
@@ -37,6 +37,10 @@ pub const GIT_SCRATCH: &str = "git";
 
 /// The directory for caches of agents and gates, in the state directory of a project.
 pub const CACHE_DIRECTORY: &str = "cache";
+
+/// The directory of the clones of workers, in the state root or where the settings want it. The
+/// clones of a project are in `clones/PROJECT/s1`, `s2` and so on.
+pub(crate) const CLONES_DIRECTORY: &str = "clones";
 
 /// The name of ralph's directory in a project.
 pub const PROJECT_DIRECTORY: &str = ".ralph";
@@ -123,6 +127,11 @@ impl ProjectLayout {
     /// Returns the path of the file that exists while a run is active.
     pub fn active_path(&self) -> PathBuf {
         self.state.join("active.json")
+    }
+
+    /// Returns the directory in which a run leaves copies of git objects for the next one.
+    pub fn git_objects_path(&self) -> PathBuf {
+        self.state.join("git-objects")
     }
 
     /// Returns the directory of all runs.
@@ -281,27 +290,47 @@ pub struct KnownProject {
     pub state: PathBuf,
 }
 
-/// Returns all projects with a state directory in a root, sorted by path.
+/// Returns all projects with a state directory in a root, sorted by path, without the clones of
+/// workers.
 pub fn list_projects(root: &Path) -> Vec<KnownProject> {
-    let Ok(entries) = fs::read_dir(root) else {
-        return Vec::new();
-    };
-    let mut known: Vec<KnownProject> = entries
-        .flatten()
-        .filter_map(|entry| {
-            let bytes = fs::read(entry.path().join("project.json")).ok()?;
-            let project: ProjectFile = serde_json::from_slice(&bytes).ok()?;
-            Some(KnownProject { project: project.path, state: entry.path() })
-        })
-        .collect();
+    let mut known: Vec<KnownProject> =
+        read_projects(root).filter(|it| !is_in_worker_clone(&it.project)).collect();
     known.sort_by(|one, other| one.project.cmp(&other.project));
     known
 }
 
+/// Returns whether a directory is the clone of a worker or in one.
+pub fn is_in_worker_clone(path: &Path) -> bool {
+    path.ancestors().skip(1).any(|slot| {
+        let name = slot.file_name().and_then(OsStr::to_str);
+        let clones = slot.parent().and_then(Path::parent).and_then(Path::file_name);
+        name.and_then(parse_slot_number).is_some() && clones == Some(OsStr::new(CLONES_DIRECTORY))
+    })
+}
+
+/// Returns the number in the name of a slot, such as `s2`.
+pub(crate) fn parse_slot_number(name: &str) -> Option<u32> {
+    name.strip_prefix('s')?.parse().ok()
+}
+
+/// Returns where the run of a worker is, whose id is unique in a root. Its clone may be gone.
+pub fn find_worker_run(root: &Path, worker: &WorkerId) -> Option<KnownProject> {
+    let find_run = |state: &Path| RunDir::from_path(state.join("runs").join(&worker.0));
+    read_projects(root).find(|it| find_run(&it.state).journal_path().is_file())
+}
+
+fn read_projects(root: &Path) -> impl Iterator<Item = KnownProject> {
+    fs::read_dir(root).into_iter().flatten().flatten().filter_map(|entry| {
+        let bytes = fs::read(entry.path().join("project.json")).ok()?;
+        let project: ProjectFile = serde_json::from_slice(&bytes).ok()?;
+        Some(KnownProject { project: project.path, state: entry.path() })
+    })
+}
+
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct ProjectFile {
-    version: u32,
-    path: PathBuf,
+pub(super) struct ProjectFile {
+    pub(super) version: u32,
+    pub(super) path: PathBuf,
 }
 
 /// Writes a value as indented JSON, replacing the file.
@@ -349,7 +378,7 @@ pub(crate) fn format_ignore_file() -> String {
 }
 
 /// Returns a readable name that no other path has.
-fn format_state_name(work_tree: &Path) -> String {
+pub(crate) fn format_state_name(work_tree: &Path) -> String {
     let name = work_tree.file_name().unwrap_or_default().to_string_lossy();
     let mut slug = String::new();
     for character in name.chars().take(40) {
@@ -440,6 +469,26 @@ mod tests {
             }]
         );
         assert_eq!(list_projects(&directory.path().join("nowhere")), []);
+    }
+
+    #[test]
+    fn clones_of_workers_are_no_projects() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let root = directory.path().join("state");
+        for (path, is_clone) in [
+            ("clones/app-0123/s12/app", true),
+            ("clones/app-0123/s1/app/below", true),
+            ("clones/app-0123/s1", false),
+            ("clones/s1/app", false),
+            ("clones/app-0123/src/app", false),
+        ] {
+            let project = directory.path().join(path);
+            fs::create_dir_all(&project).expect("made");
+            assert_eq!(is_in_worker_clone(&project), is_clone, "{path}");
+            let layout = ProjectLayout::for_project(&project, &project, &root).expect("located");
+            layout.prepare_state().expect("prepared");
+        }
+        assert_eq!(list_projects(&root).len(), 3);
     }
 
     #[test]

@@ -11,6 +11,7 @@ pub mod draft;
 pub mod embedded;
 pub mod files;
 pub mod graph;
+pub mod imported_runs;
 pub mod journal;
 pub mod layout;
 pub mod lock;

@@ -10,9 +10,7 @@ use std::path::{Path, PathBuf};
 
 use ralph_core::ports::StoreError;
 use ralph_core::tasks::checklist::Checklist;
-use ralph_core::tasks::plan::{
-    add_removed_items, assess_plan, assess_plan_text, find_removed_items,
-};
+use ralph_core::tasks::plan::{assess_changed_plan, assess_plan};
 use ralph_model::plan::{PlanCopy, PlanState};
 
 use super::layout::{PROJECT_DIRECTORY, RunDir};
@@ -36,14 +34,15 @@ impl KeptPlan {
         Self { project: project.to_owned(), file: project.join(file), run: run.clone() }
     }
 
-    /// Reads the plan, and saves a copy of it if it is intact.
-    pub fn read_and_keep(&self) -> PlanState {
+    /// Reads the plan, and compares it with the copy. `removed` are the items that were removed before
+    /// the copy was made.
+    pub fn inspect(&self, removed: &[String]) -> PlanState {
         let read = read_plan(&self.project, &self.file);
         if let Ok(Some(text)) = &read
             && !text.trim().is_empty()
         {
-            let removed = self.keep_copy(text);
-            return add_removed_items(assess_plan_text(text), &removed, text);
+            let before = read_lossy(&self.copy_path()).unwrap_or_default();
+            return assess_changed_plan(removed, &before, text);
         }
         match assess_plan(read) {
             PlanState::Lost { loss, copy: _ } if self.copy_path().is_file() => {
@@ -53,29 +52,13 @@ impl KeptPlan {
         }
     }
 
-    /// Saves a copy of the plan, and the items that were removed since the copy before. Returns
-    /// these.
-    fn keep_copy(&self, text: &str) -> Vec<String> {
-        let list = self.run.path().join("plan-removed");
-        let known = read_lossy(&list).unwrap_or_default();
-        let known: Vec<String> = known.lines().map(str::to_owned).collect();
-        let Some(before) = read_lossy(&self.copy_path()) else {
-            let _ = atomic_file::replace_file(&self.copy_path(), text.as_bytes());
-            return known;
-        };
-        // Saving syncs, which takes longer than comparing. If the disk is full, the last copy
-        // must do.
-        if before == text {
-            return known;
-        }
-        let removed = find_removed_items(&known, &before, text);
-        // The list first: after a crash in between, the comparison is made again.
-        if removed == known
-            || atomic_file::replace_file(&list, removed.join("\n").as_bytes()).is_ok()
-        {
+    /// Saves a copy of the plan if it is intact. If the disk is full, the last copy must do.
+    pub fn keep(&self) {
+        let Ok(Some(text)) = read_plan(&self.project, &self.file) else { return };
+        // Saving syncs, which takes longer than comparing.
+        if !text.trim().is_empty() && read_lossy(&self.copy_path()).as_ref() != Some(&text) {
             let _ = atomic_file::replace_file(&self.copy_path(), text.as_bytes());
         }
-        removed
     }
 
     /// Restores the plan from the copy, and keeps the file in its place. Does nothing if the plan
@@ -188,10 +171,11 @@ mod tests {
     fn check(kept: &KeptPlan, damage: impl FnOnce(&Path), expect: &str) {
         let text = "- [ ] one\n- [x] two\n";
         fs::write(&kept.file, text).expect("written");
-        assert!(kept.read_and_keep().counts().is_some());
+        kept.keep();
+        assert!(kept.inspect(&[]).counts().is_some());
         fs::remove_file(&kept.file).expect("removed");
         damage(&kept.file);
-        let look = kept.read_and_keep();
+        let look = kept.inspect(&[]);
         let message = look.describe_restore(Path::new("plan.md")).expect("it is lost");
         assert_eq!(message, format!("`plan.md` {expect}; it was restored"));
         for _ in 0..2 {
@@ -244,8 +228,8 @@ mod tests {
     fn a_file_that_never_was_a_plan_is_not_restored() {
         let (_directory, kept) = scene();
         let lost = PlanState::Lost { loss: PlanLoss::Missing, copy: PlanCopy::None };
-        assert_eq!(kept.read_and_keep(), lost);
-        assert_eq!(kept.read_and_keep().describe_restore(Path::new("plan.md")), None);
+        assert_eq!(kept.inspect(&[]), lost);
+        assert_eq!(kept.inspect(&[]).describe_restore(Path::new("plan.md")), None);
         kept.restore().expect_err("there is nothing to restore");
     }
 }

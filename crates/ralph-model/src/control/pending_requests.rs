@@ -3,9 +3,12 @@
 //!
 //! Not here: whether a request is accepted, which was decided before it was recorded.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::{ControlRequest, ControlRequestId, SubmittedRequest};
+use crate::agent::AgentKind;
 use crate::ids::{Role, TaskId};
 use crate::units::{Millis, Timestamp};
 
@@ -22,12 +25,18 @@ pub struct Control {
     /// When the user asked to stop.
     #[serde(default)]
     pub stop: Option<Timestamp>,
+    /// Whether the current step does not end first.
+    #[serde(default)]
+    pub stops_now: bool,
     /// The tasks to skip.
     #[serde(default)]
     pub skips: Vec<SkipRequest>,
     /// Notes for the next working agent.
     #[serde(default)]
     pub notes: Vec<UserNote>,
+    /// Agents that are not called before a moment.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub holds: BTreeMap<AgentKind, Timestamp>,
     /// Ids of the last recorded requests.
     #[serde(default, rename = "heard")]
     recorded_ids: Vec<ControlRequestId>,
@@ -95,22 +104,36 @@ impl Control {
                     Pause::No | Pause::Asked { .. } => Millis::ZERO,
                 };
             }
-            ControlRequest::Stop | ControlRequest::StopNow => self.stop = Some(*at),
+            ControlRequest::Stop => self.stop = Some(*at),
+            ControlRequest::StopNow => {
+                self.stop = Some(*at);
+                self.stops_now = true;
+            }
             ControlRequest::Skip { task } => {
                 self.skips.push(SkipRequest { task: task.clone(), at: *at, by: by.clone() });
             }
+            ControlRequest::Hold { agent, until } => {
+                let hold = self.holds.entry(*agent).or_insert(*until);
+                *hold = (*hold).max(*until);
+            }
             ControlRequest::Note { text } => {
                 self.notes.push(UserNote { at: *at, by: by.clone(), text: text.clone() });
+            }
+            ControlRequest::TaskNote { task, text } => {
+                let text = format!("{task}: {text}");
+                self.notes.push(UserNote { at: *at, by: by.clone(), text });
             }
         }
         Millis::ZERO
     }
 
-    /// Drops pause and stop requests when the run is resumed. Requests about the work
+    /// Drops pause, stop and hold requests when the run is resumed. Requests about the work
     /// stay.
     pub fn drop_pause_and_stop(&mut self) {
         self.pause = Pause::No;
         self.stop = None;
+        self.stops_now = false;
+        self.holds.clear();
     }
 }
 

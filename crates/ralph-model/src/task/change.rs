@@ -72,6 +72,8 @@ pub struct TaskFields {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub depends_on: Option<Vec<TaskId>>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub touches: Option<Vec<String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub skills: Option<Vec<String>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub libraries: Option<Vec<String>>,
@@ -227,6 +229,7 @@ impl TaskFields {
         replace(&mut task.acceptance_criteria, self.acceptance_criteria.as_ref());
         replace(&mut task.depends_on, self.depends_on.as_ref());
         replace(&mut task.skills, self.skills.as_ref());
+        replace(&mut task.touches, self.touches.as_ref());
         replace(&mut task.libraries, self.libraries.as_ref());
         replace(&mut task.needs_docs, self.needs_docs.as_ref());
         task.order = self.order.or(task.order);

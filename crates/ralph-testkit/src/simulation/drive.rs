@@ -389,6 +389,7 @@ fn describe_outcome(outcome: &Outcome) -> String {
         | Outcome::BaselineBroken { .. }
         | Outcome::SandboxBlocked { .. }
         | Outcome::TasksLost { .. }
+        | Outcome::WorkersFailed { .. }
         | Outcome::Interrupted => name_outcome(outcome).to_owned(),
     }
 }
@@ -412,6 +413,7 @@ pub(super) fn name_outcome(outcome: &Outcome) -> &'static str {
         Outcome::BaselineBroken { .. } => "baseline-broken",
         Outcome::SandboxBlocked { .. } => "sandbox-blocked",
         Outcome::TasksLost { .. } => "tasks-lost",
+        Outcome::WorkersFailed { .. } => "workers-failed",
         Outcome::Interrupted => "interrupted",
     }
 }

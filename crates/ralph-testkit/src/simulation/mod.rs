@@ -7,6 +7,7 @@
 //! reduced ([`shrink_plan`]) and kept ([`kept_plans`]). Not here: any decision of ralph's own.
 
 pub mod agent_action;
+pub mod agent_list;
 pub mod dice;
 pub mod draw;
 pub mod drive;

@@ -237,6 +237,14 @@ named! {
         /// Approves its own work in the task list.
         ApprovesItself,
         EditsProtected,
+        RemovesProtected,
+        /// Deletes a branch of the user.
+        DeletesBranch,
+        /// Writes instructions for the reviewer of its work.
+        Instructs,
+        /// Quotes an approval: as a reviewer one that the work contains, as a worker as if it were
+        /// a reviewer.
+        QuotesApproval,
         Commits,
         Rewrites,
         SwitchesBranch,

@@ -36,6 +36,9 @@ pub const PLAN: &str = "implementation_plan.md";
 /// The protected file.
 pub const PROTECTED: &str = "gates/check.sh";
 
+/// A file that agents read as instructions.
+pub const INSTRUCTIONS: &str = "AGENTS.md";
+
 /// The directory of the work.
 pub const WORK: &str = "work/";
 

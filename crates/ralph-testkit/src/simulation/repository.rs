@@ -58,6 +58,9 @@ pub struct KeptState {
 /// The branch that is checked out at first.
 pub const MAIN: &str = "refs/heads/main";
 
+/// A branch of the user that no run is about.
+pub const USERS_BRANCH: &str = "refs/heads/users";
+
 /// A repository and its work tree.
 #[derive(Debug)]
 pub struct SimulatedRepository {
@@ -90,7 +93,7 @@ impl SimulatedRepository {
             commits: vec![SimulatedCommit { tree: 0, parent: None, message, mark: None }],
             head: Some(0),
             branch: MAIN.to_owned(),
-            branches: BTreeMap::new(),
+            branches: BTreeMap::from([(USERS_BRANCH.to_owned(), Some(0))]),
             work,
             kept: BTreeMap::new(),
             failure_branches: Vec::new(),
@@ -263,6 +266,19 @@ impl SimulatedRepository {
         let kept = self.keep_state(name, KeptState { tree: now, head: self.head });
         self.work = confined;
         first.or(Some(kept))
+    }
+
+    /// Restores the user's branch. Returns whether it was gone.
+    pub fn restore_users_branch(&mut self) -> bool {
+        self.branches.insert(USERS_BRANCH.to_owned(), Some(0)).is_none()
+    }
+
+    /// Gives the files that are to be replaced the content of a tree.
+    pub fn replace_files(&mut self, tree: usize, is_replaced: &dyn Fn(&str) -> bool) {
+        let tree = self.find_tree(tree);
+        self.work.retain(|path, _| !is_replaced(path));
+        let replaced = tree.iter().filter(|(path, _)| is_replaced(path));
+        self.work.extend(replaced.map(|(path, content)| (path.clone(), content.clone())));
     }
 
     /// Commits the work tree on a failure branch. Does nothing if that was done before.

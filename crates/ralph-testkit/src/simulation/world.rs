@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use ralph_core::ports::AgentRequest;
-use ralph_core::tasks::plan::{add_removed_items, assess_plan, find_removed_items};
+use ralph_core::tasks::plan::{assess_changed_plan, assess_plan};
 use ralph_model::agent_output::Reply;
 use ralph_model::control::{ControlRequest, ControlRequestId, InboxEntry, SubmittedRequest};
 use ralph_model::event::{Purpose, Recorded};
@@ -72,8 +72,6 @@ pub struct SimulatedWorld {
     pub repository: SimulatedRepository,
     /// ralph's copy of the plan, which no agent can change.
     pub plan_copy: Option<FileContent>,
-    /// Items that were removed from the plan.
-    pub removed_items: Vec<String>,
     /// Whether files in the git directory are changed.
     pub git_dir_changed: bool,
     pub by_hand: Option<u32>,
@@ -149,7 +147,6 @@ impl SimulatedWorld {
             checks: Vec::new(),
             repository: SimulatedRepository::new(build_first_tree(plan)),
             plan_copy: None,
-            removed_items: Vec::new(),
             git_dir_changed: false,
             by_hand: None,
             edited: None,
@@ -293,8 +290,8 @@ impl SimulatedWorld {
         }
     }
 
-    /// Reads the plan that the agent maintains.
-    pub fn read_plan(&mut self) -> PlanState {
+    /// Reads the plan that the agent maintains, and compares it with the copy.
+    pub fn read_plan(&self, removed: &[String]) -> PlanState {
         let text = match self.repository.work.get(PLAN) {
             Some(FileContent::Text(text)) => Some(text.to_string()),
             Some(FileContent::List(_)) | None => None,
@@ -303,14 +300,11 @@ impl SimulatedWorld {
         let look = assess_plan(Ok(text));
         match look {
             PlanState::Usable { .. } => {
-                let before = self.plan_copy.take();
-                let before = match &before {
+                let before = match &self.plan_copy {
                     Some(FileContent::Text(text)) => text.to_string(),
                     Some(FileContent::List(_)) | None => String::new(),
                 };
-                self.removed_items = find_removed_items(&self.removed_items, &before, &text_now);
-                self.plan_copy = self.repository.work.get(PLAN).cloned();
-                add_removed_items(look, &self.removed_items, &text_now)
+                assess_changed_plan(removed, &before, &text_now)
             }
             PlanState::Lost { loss, copy } => PlanState::Lost {
                 loss,
@@ -320,6 +314,13 @@ impl SimulatedWorld {
                     copy
                 },
             },
+        }
+    }
+
+    /// Keeps a copy of a usable plan.
+    pub fn keep_plan(&mut self) {
+        if self.read_plan(&[]).counts().is_some() {
+            self.plan_copy = self.repository.work.get(PLAN).cloned();
         }
     }
 }

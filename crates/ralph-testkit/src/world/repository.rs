@@ -125,6 +125,7 @@ impl Vcs for SharedWorld {
             uncommitted: if is_clean { Vec::new() } else { vec!["tree".to_owned()] },
             leaks: Vec::new(),
             git_tampering: Vec::new(),
+            conflict_markers: Vec::new(),
             autorun_changes: Vec::new(),
         }))
     }

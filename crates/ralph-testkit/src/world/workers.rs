@@ -4,11 +4,13 @@
 //! A tree is a list of words. Workers' trees are merged word by word; two words such as `x=1` and
 //! `x=2` are in conflict.
 
+use std::panic::{self, AssertUnwindSafe};
 use std::path::Path;
 
 use ralph_core::ports::{Workers, WorkersError};
 use ralph_core::run_loop::fold::fold_events;
 use ralph_core::tasks::job_result::{build_job_result, must_continue};
+use ralph_model::agent::AgentKind;
 use ralph_model::control::ControlRequest;
 use ralph_model::ids::{IterationNumber, RunId, WorkerId};
 use ralph_model::parallel_state::MergeOutcome;
@@ -19,10 +21,13 @@ use ralph_model::worker::{Job, JobResult, WorkerEvent};
 use ralph_model::worktree::{Checkpoint, CommitId, TreeId};
 
 use super::repository::MAIN;
-use super::{ScriptedWorld, SharedWorld};
+use super::{BEGINNING, ScriptedDeath, ScriptedWorld, SharedWorld};
 
 /// How long a poll takes.
 const POLL_MILLIS: i64 = 250;
+
+/// A run that takes longer waits for a worker that is not there.
+const LONGEST_RUN: i64 = 24 * 60 * 60 * 1000;
 
 /// How many polls a worker takes, unless the world says otherwise.
 const USUAL_POLLS: u32 = 2;
@@ -41,6 +46,18 @@ pub struct ScriptedWorker {
 }
 
 impl ScriptedWorker {
+    /// Runs the worker's engine, which dies at a port call. None if it did.
+    fn run_job_until(&mut self, death: Option<u64>) -> Option<JobResult> {
+        self.world.0.borrow_mut().die_at = death;
+        let ran = panic::catch_unwind(AssertUnwindSafe(|| self.run_job()));
+        self.world.0.borrow_mut().die_at = None;
+        match ran {
+            Ok(result) => Some(result),
+            Err(payload) if payload.is::<ScriptedDeath>() => None,
+            Err(payload) => panic::resume_unwind(payload),
+        }
+    }
+
     /// Runs the worker's engine, and returns how the run ended.
     fn run_job(&mut self) -> JobResult {
         let state = || fold_events(&self.world.0.borrow().journal).ok();
@@ -78,6 +95,14 @@ impl ScriptedWorld {
         }
     }
 
+    /// Edits the task file as the user does, once it is time.
+    fn edit_list_as_user(&mut self) {
+        let is_due = |(after, _): &mut (i64, _)| self.now >= BEGINNING + *after;
+        if let (Some((_, edit)), Some(list)) = (self.user_edit.take_if(is_due), &mut self.tasks) {
+            edit(list);
+        }
+    }
+
     /// Merges the tree of a worker into the tree of a checkpoint.
     pub(super) fn merge_words(&mut self, ours: &str, base: &str, theirs: &str) -> MergeOutcome {
         if ours == base {
@@ -106,7 +131,7 @@ impl ScriptedWorld {
             return MergeOutcome::Conflict { tree, paths, messages };
         }
         self.tree.clone_from(&tree);
-        MergeOutcome::Clean { tree: TreeId(tree) }
+        MergeOutcome::Clean { tree: TreeId(tree), edits: Vec::new() }
     }
 }
 
@@ -116,6 +141,10 @@ impl Workers for SharedWorld {
         {
             let mut world = self.0.borrow_mut();
             let worker = &job.assignment.worker;
+            if world.lost_host.take_if(|task| *task == job.assignment.task).is_some() {
+                world.end_workers();
+                return Err(WorkersError { message: "the host is gone".to_owned() });
+            }
             let message = "no base".to_owned();
             let base = job.assignment.base.as_ref().and_then(|it| world.tree_of(it));
             let base = base.ok_or(WorkersError { message })?;
@@ -148,7 +177,9 @@ impl Workers for SharedWorld {
         let events = {
             let mut world = self.0.borrow_mut();
             world.now += POLL_MILLIS;
+            assert!(world.now < BEGINNING + LONGEST_RUN, "the run waits for nothing");
             world.ran += POLL_MILLIS.unsigned_abs();
+            world.edit_list_as_user();
             let ids: Vec<WorkerId> = world.workers.keys().cloned().collect();
             ids.iter().filter_map(|id| poll_worker(&mut world, id)).collect()
         };
@@ -159,6 +190,7 @@ impl Workers for SharedWorld {
     fn send_request(&mut self, worker: &WorkerId, request: &ControlRequest) {
         self.count_call();
         let mut world = self.0.borrow_mut();
+        world.sent.push((worker.clone(), request.clone()));
         if let Some(worker) = world.workers.get_mut(worker) {
             worker.is_stopped |= matches!(request, ControlRequest::Stop | ControlRequest::StopNow);
         }
@@ -193,6 +225,10 @@ fn build_clone(world: &ScriptedWorld, job: &Job, base: &str) -> SharedWorld {
 /// Lets a worker work for one poll. Returns what it reports.
 fn poll_worker(world: &mut ScriptedWorld, id: &WorkerId) -> Option<WorkerEvent> {
     let worker = world.workers.get_mut(id).filter(|it| it.is_live)?;
+    if let Some(kind) = world.limits.remove(&worker.job.assignment.task) {
+        let (worker, agent) = (id.clone(), AgentKind::Text);
+        return Some(WorkerEvent::Limited { worker, agent, until: None, kind });
+    }
     worker.polls_left = worker.polls_left.saturating_sub(1);
     if worker.polls_left > 0 && !worker.is_stopped {
         return None;
@@ -204,8 +240,13 @@ fn poll_worker(world: &mut ScriptedWorld, id: &WorkerId) -> Option<WorkerEvent> 
         let reason = "killed".to_owned();
         return Some(WorkerEvent::Lost { worker: Some(id.clone()), reason });
     }
-    let mut result = worker.run_job();
+    let death = world.worker_deaths.remove(&task);
+    let result = worker.run_job_until(death);
     (worker.is_live, worker.polls_left) = (false, 1);
+    let Some(mut result) = result else {
+        let reason = "killed".to_owned();
+        return Some(WorkerEvent::Lost { worker: Some(id.clone()), reason });
+    };
     let base = worker.base.clone();
     if let Some(CommitId(commit)) = &mut result.commit {
         *commit = format!("{id}:{commit}");

@@ -22,17 +22,20 @@ use serde_json::json;
 
 use crate::tasks::{gate, handoff, honest, list, recipe, says, statuses, subjects, task, work};
 
-fn id(name: &str) -> TaskId {
+pub(crate) fn id(name: &str) -> TaskId {
     TaskId(name.into())
 }
 
 /// Returns a recipe for two workers, without reviews.
-fn two_workers() -> Recipe {
+pub(crate) fn two_workers() -> Recipe {
     let work = TaskWork { review: ReviewPolicy::Skip, ..work() };
     Recipe { parallel: Some(ParallelPolicy::new(2)), ..recipe(work, vec![gate("start")]) }
 }
 
-fn world(tasks: TaskList, script: fn(&AgentRequest, &str) -> ScriptedAction) -> SharedWorld {
+pub(crate) fn world(
+    tasks: TaskList,
+    script: fn(&AgentRequest, &str) -> ScriptedAction,
+) -> SharedWorld {
     let world = SharedWorld::new(script);
     world.0.borrow_mut().tasks = Some(tasks);
     world.0.borrow_mut().commit_start();
@@ -40,7 +43,7 @@ fn world(tasks: TaskList, script: fn(&AgentRequest, &str) -> ScriptedAction) -> 
 }
 
 /// Returns the names of events, in order.
-fn events<T>(world: &SharedWorld, find: impl Fn(&Event) -> Option<T>) -> Vec<T> {
+pub(crate) fn events<T>(world: &SharedWorld, find: impl Fn(&Event) -> Option<T>) -> Vec<T> {
     world.0.borrow().journal.iter().filter_map(|it| find(&it.event)).collect()
 }
 
@@ -56,7 +59,7 @@ fn merges(world: &SharedWorld) -> Vec<&'static str> {
     })
 }
 
-fn requeues(world: &SharedWorld) -> Vec<String> {
+pub(crate) fn requeues(world: &SharedWorld) -> Vec<String> {
     events(world, |event| match event {
         Event::Judged { judgement } => match &judgement.verdict {
             Verdict::Requeued { reason } => Some(reason.clone()),
@@ -67,13 +70,13 @@ fn requeues(world: &SharedWorld) -> Vec<String> {
 }
 
 /// Returns how many agent calls the workers made.
-fn count_calls(world: &SharedWorld) -> usize {
+pub(crate) fn count_calls(world: &SharedWorld) -> usize {
     let world = world.0.borrow();
     world.workers.values().map(|it| it.world.0.borrow().prompts.len()).sum()
 }
 
 /// Checks what must hold at the end of every parallel run.
-fn check_end(world: &SharedWorld, context: &str) {
+pub(crate) fn check_end(world: &SharedWorld, context: &str) {
     let done: Vec<String> = statuses(world)
         .into_iter()
         .filter(|(_, status)| *status == TaskStatus::Done)
@@ -105,7 +108,7 @@ fn check_end(world: &SharedWorld, context: &str) {
 }
 
 /// Runs undisturbed, and then with a death at every port call.
-fn run_with_deaths(
+pub(crate) fn run_with_deaths(
     make: impl Fn() -> SharedWorld,
     recipe: &Recipe,
     check: impl Fn(&SharedWorld, &Outcome, &str),
@@ -428,6 +431,35 @@ fn skipping_a_running_task_ends_its_worker() {
 }
 
 #[test]
+fn tasks_that_the_user_removes_or_skips_in_the_file_end_their_workers() {
+    fn edit(list: &mut TaskList) {
+        list.tasks.retain(|task| task.id != id("gone"));
+        for task in &mut list.tasks {
+            match task.id.0.as_str() {
+                "no" => task.status = TaskStatus::Skipped,
+                _ => task.title = "Reworded".to_owned(),
+            }
+        }
+    }
+    let tasks = || list(vec![task("gone", &[]), task("no", &[]), task("b", &[])]);
+    let make = || {
+        let world = world(tasks(), honest);
+        let polls = [(id("gone"), 20), (id("no"), 20), (id("b"), 20)];
+        world.0.borrow_mut().worker_polls = BTreeMap::from(polls);
+        world.0.borrow_mut().user_edit = Some((400, edit));
+        world
+    };
+    let recipe = Recipe { parallel: Some(ParallelPolicy::new(3)), ..two_workers() };
+    run_with_deaths(make, &recipe, |world, outcome, context| {
+        assert_eq!(*outcome, Outcome::Complete, "{context}");
+        let expect = [("no".to_owned(), TaskStatus::Skipped), ("b".to_owned(), TaskStatus::Done)];
+        assert_eq!(statuses(world), expect, "{context}");
+        // What a worker does keeps its text.
+        assert_eq!(world.0.borrow().tasks.as_ref().expect("a list").tasks[1].title, "The b");
+    });
+}
+
+#[test]
 fn a_lost_worker_is_started_again_and_one_that_is_always_lost_ends_the_run() {
     let world = world(list(vec![task("a", &[]), task("b", &[])]), honest);
     world.0.borrow_mut().losses = BTreeMap::from([(id("a"), 3)]);
@@ -438,7 +470,7 @@ fn a_lost_worker_is_started_again_and_one_that_is_always_lost_ends_the_run() {
     let world = self::world(list(vec![task("a", &[]), task("b", &[])]), honest);
     world.0.borrow_mut().losses = BTreeMap::from([(id("a"), 99)]);
     let outcome = world.run_to_end(&two_workers()).expect("it runs");
-    let Outcome::GitFailed { message } = &outcome else { panic!("{outcome}") };
+    let Outcome::WorkersFailed { message } = &outcome else { panic!("{outcome}") };
     assert_eq!(message, "worker 20260101-000000-test-a-r1 was lost 4 times: killed");
     // What the other worker did has landed.
     assert_eq!(statuses(&world)[1].1, TaskStatus::Done);

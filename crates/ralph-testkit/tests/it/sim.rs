@@ -134,7 +134,7 @@ fn the_example_in_the_documentation_plays() {
     assert_eq!(fs::read_to_string(stage.path("greeting.txt")).expect("it is kept"), "hello\n");
 
     let review = read(&stage.play("review", ""));
-    assert_eq!(review.structured(), Some(&json!({"approved": true})));
+    assert_eq!(review.structured(), Some(&json!({"verdict": "approved", "criteria": []})));
 
     let unknown = stage.play("build", "Something else.");
     assert_eq!(unknown.status.code(), Some(64), "{unknown:?}");

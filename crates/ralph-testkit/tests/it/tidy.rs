@@ -103,6 +103,8 @@ fn only_the_process_room_spawns() {
             && source.path != "crates/ralph-io/src/sandbox/client_wrapper.rs"
             && !source.path.starts_with("crates/ralph-io/src/sim/")
             && !source.path.starts_with("crates/ralph-testkit/")
+            // A binary of its own, on an async runtime, without agents.
+            && !source.path.starts_with("crates/ralph-fleet/")
     });
 }
 
@@ -134,7 +136,10 @@ fn only_the_view_prints() {
         source.path != "crates/ralph/src/screen.rs"
             && !source.path.starts_with("crates/ralph-ui/")
             && !source.path.starts_with("crates/ralph-io/src/sim/")
+            // Workers report in a protocol on stdout.
+            && !source.path.starts_with("crates/ralph-io/src/workers/")
             && !source.path.starts_with("crates/ralph-testkit/src/bin/")
+            && !source.path.starts_with("crates/ralph-fleet/")
     });
 }
 
@@ -271,7 +276,7 @@ fn quoted(text: &str) -> impl Iterator<Item = &str> {
     text.split('`').skip(1).step_by(2)
 }
 
-const CRATES: [&str; 8] = [
+const CRATES: [&str; 9] = [
     "ralph-model",
     "ralph-guard",
     "ralph-core",
@@ -280,6 +285,7 @@ const CRATES: [&str; 8] = [
     "ralph-ui",
     "ralph",
     "ralph-testkit",
+    "ralph-fleet",
 ];
 
 /// Returns the modules that a file declares.

@@ -30,6 +30,7 @@
     active = state.active;
     why.textContent = state.why;
     for (const one of controls.querySelectorAll("button, select, textarea")) one.disabled = !active;
+    for (const one of controls.querySelectorAll("form")) one.hidden = !active;
     const task = byId("task"), chosen = task.value;
     const options = state.tasks.map(([id, title]) => new Option(id + ": " + title, id, false, id === chosen));
     task.replaceChildren(...options);
@@ -109,6 +110,6 @@
     });
     addEventListener("online", listen);
   } else {
-    show("static", "this run is over; the page does not change");
+    show("static", "run ended; the page does not change");
   }
 })();

@@ -147,7 +147,7 @@ fn render_next_commands(summary: &Summary, status: RunActivity) -> Markup {
     match status {
         RunActivity::Active => html! {
             p.next {
-                "Nothing to do: the run is active. " code { "ralph status" }
+                "Running; no action needed. " code { "ralph status" }
                 " shows the same in a terminal."
             }
         },

@@ -166,7 +166,7 @@ fn render_failed_task(task: &FailedTask) -> Markup {
 
 /// Returns the burn-down chart.
 pub(super) fn render_progress(timeline: &Timeline) -> Markup {
-    render_section("What was left to do", &chart::draw_burn_down(timeline).unwrap_or_default())
+    render_section("Remaining tasks", &chart::draw_burn_down(timeline).unwrap_or_default())
 }
 
 /// Returns the tasks and what each cost.
@@ -228,14 +228,15 @@ pub(super) fn render_roles(summary: &Summary) -> Markup {
     if summary.roles.is_empty() {
         return Markup::default();
     }
-    let most =
-        summary.roles.iter().map(|role| measure_spent(&role.spent)).max().unwrap_or_default();
-    let rows = summary.roles.iter().map(|role| {
+    let workers = summary.parallel_figures.iter().map(|it| ("workers".to_owned(), &it.spent));
+    let roles = summary.roles.iter().map(|it| (it.role.to_string(), &it.spent)).chain(workers);
+    let most = roles.clone().map(|(_, spent)| measure_spent(spent)).max().unwrap_or_default();
+    let rows = roles.map(|(name, spent)| {
         html! {
             tr {
-                th scope="row" { (role.role) }
-                (render_spent(&role.spent, most, ResultTone::Good))
-                td.n { (role.spent.asks) }
+                th scope="row" { (name) }
+                (render_spent(spent, most, ResultTone::Good))
+                td.n { (spent.asks) }
             }
         }
     });
@@ -393,6 +394,9 @@ pub(super) fn render_notes(summary: &Summary) -> Markup {
         (render_list("Control requests", &summary.control_requests, |note| html! {
             @match &note.request {
                 ControlRequest::Note { text } => { "note: " (clean_line(text)) }
+                ControlRequest::TaskNote { task, text } => {
+                    "note for " (clean_line(&task.0)) ": " (clean_line(text))
+                }
                 request => { (clean_line(&request.describe())) }
             }
             @if let Some(why) = &note.refused { ", refused: " (clean_line(why)) }

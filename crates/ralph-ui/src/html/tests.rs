@@ -25,6 +25,7 @@ fn page(report: &Report, standing: RunActivity, diff: &mut DiffReader<'_>) -> St
         project: HOSTILE,
         status: standing,
         live: LiveFacts::default(),
+        workers: &WorkerKeys::new(),
         clock: &clock(),
         diff: &mut |from, to| diff(from, to),
     };
@@ -143,7 +144,7 @@ fn the_page_begins_with_outcome_and_next_commands() {
         "T3: Send the mail</h3><p>needs an API key (there is none)</p>",
         "stuck: the same error 3 times",
         "Approved only because",
-        "<h2>What was left to do</h2>",
+        "<h2>Remaining tasks</h2>",
         "3 left before iteration 1, 2 left after iteration 9",
         "<h2>Iterations</h2>",
         "Iteration 1; implement passed; ",

@@ -155,6 +155,8 @@ pub(super) fn add_roles(page: &mut String, summary: &Summary) {
     };
     let mut rows: Vec<Vec<String>> =
         summary.roles.iter().map(|role| row(role.role.to_string(), &role.spent)).collect();
+    let workers = summary.parallel_figures.as_ref();
+    rows.extend(workers.map(|it| row("workers".to_owned(), &it.spent)));
     rows.push(row("all".to_owned(), &summary.total));
     let turns = if summary.total.turns.is_some() { "Turns|" } else { "" };
     add_table(page, &format!("Role|Calls|{turns}Iterations|Time|Cost|Tokens"), &rows);
@@ -304,6 +306,7 @@ pub(super) fn add_notes(page: &mut String, summary: &Summary) {
         let refused = note.refused.as_ref().map(|why| format!(" (rejected: {why})"));
         let what = match &note.request {
             ControlRequest::Note { text } => format!("note: {text}"),
+            ControlRequest::TaskNote { task, text } => format!("note for {task}: {text}"),
             request => request.describe(),
         };
         let at = note.at.to_utc();

@@ -85,6 +85,7 @@ impl Journal {
                 uncommitted: Vec::new(),
                 leaks: Vec::new(),
                 git_tampering: Vec::new(),
+                conflict_markers: Vec::new(),
                 autorun_changes: Vec::new(),
             });
             self.tell(Event::Observed { observation, kept: None });

@@ -98,7 +98,7 @@ fn parse_control_request(
     }
     let control: ControlRequest = serde_json::from_slice(&request.body)
         .map_err(|_| ServeResponse::from_message(400, "Unknown control request."))?;
-    if let ControlRequest::Note { text } = &control
+    if let Some(text) = control.note()
         && (text.trim().is_empty() || text.chars().count() > MAX_NOTE_CHARS)
     {
         return Err(ServeResponse::from_message(400, "A note has between 1 and 4000 characters."));

@@ -4,12 +4,14 @@
 //! Not here: what it has done so far.
 
 use ralph_core::reporting::current_action::CurrentAction;
+use ralph_core::reporting::parallel_status::ParallelStatus;
 use ralph_model::control::{Control, Pause, SkipRequest, UserNote};
 use ralph_model::run::RunState;
 use ralph_model::units::{Millis, Timestamp};
 use serde_json::{Value, json};
 
 use super::format_line;
+use super::workers::format_parallel;
 use crate::action_line::{format_action, format_figures};
 use crate::task_lines;
 use crate::time::{WallClock, format_countdown};
@@ -31,6 +33,8 @@ pub struct RunForecast {
     pub rest: Option<Millis>,
     /// The current action with its figures.
     pub action: Option<String>,
+    /// The workers and the merge queue of a parallel run.
+    pub workers: String,
 }
 
 impl RunOutlook<'_> {
@@ -40,7 +44,12 @@ impl RunOutlook<'_> {
             let ran = (self.clock.now)().elapsed_since(current.since);
             format!("{} ({})", format_action(current), format_figures(current, ran))
         });
-        RunForecast { pending: self.pending_requests(), rest: self.remaining_time(), action }
+        // The workers of a run that has ended are in the report.
+        let parallel = ParallelStatus::from_state(self.state);
+        let parallel = parallel.filter(|it| self.state.outcome.is_none() || it.has_open_work());
+        let workers = parallel.map(|it| format_parallel(&it, self.clock)).unwrap_or_default();
+        let (pending, rest) = (self.pending_requests(), self.remaining_time());
+        RunForecast { pending, rest, action, workers }
     }
 
     /// Returns why an active run is idle (paused or waiting), as the end of a sentence.
@@ -77,13 +86,20 @@ impl RunOutlook<'_> {
     fn pending_requests(&self) -> Vec<String> {
         let now = (self.clock.now)();
         let at = |moment| self.clock.format_minutes(moment, now);
-        let Control { pause, stop, skips, notes, .. } = &self.state.control;
+        let Control { pause, stop, stops_now, skips, notes, .. } = &self.state.control;
         let mut asked = Vec::new();
+        let outcome = self.state.outcome.as_ref();
+        if outcome.is_some_and(|it| !it.is_resumable()) {
+            return asked;
+        }
+        // Resuming a run drops these.
+        let (pause, stop) = if outcome.is_none() { (pause, stop) } else { (&Pause::No, &None) };
         if let Pause::Asked { at: moment } = pause {
             asked.push(format!("pause asked at {}, after the current step", at(*moment)));
         }
         if let Some(moment) = stop {
-            asked.push(format!("stop asked at {}, after the current step", at(*moment)));
+            let when = if *stops_now { "at once" } else { "after the current step" };
+            asked.push(format!("stop asked at {}, {when}", at(*moment)));
         }
         for SkipRequest { task, at: moment, by } in skips {
             let by = by.as_ref().map(|by| format!(" by {by}")).unwrap_or_default();

@@ -14,21 +14,22 @@ use crate::style::{LineMark, Marks, Paint};
 use crate::time;
 use crate::tui::editor::LineEditor;
 use crate::tui::facts::{GateState, LiveStatus, PendingControl, WorkKind};
-use crate::tui::paint;
 use crate::tui::screen::{
     ConfirmPrompt, InputMode, Panel, PlayState, ReplayControls, ReplaySource, ScreenLayout,
     ScreenState, Stopping,
 };
 use crate::tui::scrollback::{LineFilter, Spans};
+use crate::tui::{paint, worker_panel};
 
 /// Draws the screen.
 pub(crate) fn draw_screen(screen: &ScreenState, buffer: &mut Buffer) {
-    let layout = ScreenLayout::for_size(screen.size);
+    let layout = screen.layout();
     let mut pen = ScreenPainter { screen, buffer };
     pen.draw_title(layout.title);
     pen.draw_borders(&layout);
     pen.draw_list(layout.list);
     pen.draw_stream(layout.stream);
+    pen.draw_workers(layout.workers);
     pen.draw_gates(layout.gates);
     pen.draw_budget(layout.budget);
     pen.draw_keys(layout.keys);
@@ -259,6 +260,16 @@ impl ScreenPainter<'_> {
         }
     }
 
+    fn draw_workers(&mut self, area: Rect) {
+        let rows = worker_panel::list_rows(self.screen);
+        for (y, row) in (area.top()..area.bottom()).zip(rows) {
+            let line = Rect { y, height: 1, ..area };
+            let sign = if row.is_chosen { ">" } else { " " };
+            let x = self.put_painted(line, line.x, Paint::Strong, sign);
+            self.put_painted(line, x, row.paint, &row.text);
+        }
+    }
+
     fn draw_gates(&mut self, row: Rect) {
         let mut x = self.put_painted(row, row.x, Paint::Dim, "Gates ");
         if self.screen.facts.gates.is_empty() {
@@ -320,6 +331,9 @@ impl ScreenPainter<'_> {
 
     fn draw_keys(&mut self, row: Rect) {
         let keys = match self.screen.replay {
+            None if self.screen.facts.parallel.is_some() => {
+                "p pause  s stop  w worker  k skip  m note  f filter  / search  ? help  q leave"
+            }
             None => {
                 "p pause  s stop  k skip  m note  f filter  / search  Tab panel  ? help  q leave"
             }
@@ -433,6 +447,7 @@ const HELP: &[&str] = &[
     "s        stop after this step (asks)",
     "k        skip the current task (asks)",
     "m        a note for the next agent",
+    "w        choose a worker for k and m; Enter: how to see its log",
     "q        leave the screen (asks)",
     "Ctrl-C   stop after this step; again: end it",
     "",

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use ralph_core::ports::Activity;
+use ralph_core::reporting::parallel_status::ParallelStatus;
 use ralph_core::tasks::checklist::{self, Checklist};
 use ralph_model::agent_output::{AgentEvent, Usage, UsageScope};
 use ralph_model::attempt::AttemptLog;
@@ -48,6 +49,8 @@ pub(crate) struct ScreenFacts {
     pub(crate) rest: Option<Millis>,
     pub(crate) work: WorkRows,
     pub(crate) gates: Vec<GateRow>,
+    /// The workers of a parallel run.
+    pub(crate) parallel: Option<Arc<ParallelStatus>>,
     /// Usage that the current agent call has reported so far.
     call_usage: Usage,
     /// Sequence number of the last `PlanSeen` event, or 0.
@@ -153,9 +156,11 @@ impl ScreenFacts {
         }
         self.at = recorded.at;
         self.ran = state.ran;
-        self.iteration = state.iterations;
+        let workers = state.parallel.as_ref().map(|it| it.total_iterations());
+        self.iteration = workers.unwrap_or(state.iterations);
+        self.parallel = ParallelStatus::from_state(state).map(Arc::new);
         self.last_iteration = state.last_iteration();
-        self.usage = state.totals.usage;
+        self.usage = state.total_usage();
         self.rest = task_lines::estimate_remaining_time(state);
         self.role = state.current.as_ref().map(|current| current.role);
         self.task = state.current.as_ref().and_then(|current| current.task.clone());
@@ -174,7 +179,11 @@ impl ScreenFacts {
                 self.update_task_rows(state, RowUpdate::All);
             }
             Event::TasksRead { .. } => self.update_task_rows(state, RowUpdate::All),
-            Event::AgentListRead { .. } | Event::TaskSkipped { .. } | Event::RunEnded { .. } => {
+            Event::AgentListRead { .. }
+            | Event::TaskSkipped { .. }
+            | Event::JobAssigned { .. }
+            | Event::WorkerEnded { .. }
+            | Event::RunEnded { .. } => {
                 self.update_task_rows(state, RowUpdate::Changed);
             }
             Event::IterationStarted { .. } => {
@@ -225,7 +234,7 @@ impl ScreenFacts {
                 self.status = LiveStatus::Waiting { until: *until, reason: *reason };
             }
             // The screen counts the time itself.
-            Activity::GateRuns { .. } => {}
+            Activity::GateRuns { .. } | Activity::Workers(_) => {}
             Activity::Paused { since } => self.status = LiveStatus::Paused { since: *since },
         }
     }

@@ -8,9 +8,10 @@ use crate::tui::editor::LineEditor;
 use crate::tui::facts::{LiveStatus, PendingControl};
 use crate::tui::keys::TerminalKey;
 use crate::tui::screen::{
-    ConfirmPrompt, InputMode, Panel, PlayState, ReplaySource, ScreenLayout, ScreenState, Stopping,
+    ConfirmPrompt, InputMode, Panel, PlayState, ReplaySource, ScreenState, Stopping,
 };
 use crate::tui::scrollback::{Direction, LineFilter};
+use crate::tui::worker_panel;
 
 /// The action that a key requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,6 +65,7 @@ fn handle_watch_key(screen: &mut ScreenState, key: &TerminalKey) -> Option<KeyAc
         TerminalKey::End => scroll_to_edge(screen, Direction::Down),
         TerminalKey::Left | TerminalKey::Right => return handle_sideways_key(screen, key),
         TerminalKey::Tab => toggle_panel(screen),
+        TerminalKey::Enter => screen.hint = worker_panel::describe_chosen(screen),
         TerminalKey::Paste(_) => {
             screen.hint = Some("press m to start a note, then paste".to_owned());
         }
@@ -82,6 +84,7 @@ fn handle_view_letter(screen: &mut ScreenState, letter: char) {
         'N' => search_again(screen, Direction::Down),
         'g' => screen.scroll.scroll_to_top(room),
         'G' => screen.scroll.follow_newest(),
+        'w' => screen.chosen = worker_panel::choose_next(screen),
         'f' => set_filter(screen, screen.scroll.filter().next_filter()),
         '1'..='5' => {
             let at = letter as usize - '1' as usize;
@@ -107,7 +110,8 @@ fn handle_command_letter(screen: &mut ScreenState, letter: char) -> Option<KeyAc
         ('p', _) => Some(toggle_pause(screen)),
         ('s', _) => open_prompt(screen, ConfirmPrompt::Stop),
         ('k', _) => {
-            if let Some(task) = screen.facts.task.clone() {
+            let chosen = worker_panel::find_chosen(screen).cloned();
+            if let Some(task) = chosen.or_else(|| screen.facts.task.clone()) {
                 return open_prompt(screen, ConfirmPrompt::Skip(task));
             }
             screen.hint = Some("no task is being worked on".to_owned());
@@ -184,6 +188,11 @@ fn handle_note_key(
     let text = editor.text().trim().to_owned();
     if text.is_empty() {
         return None;
+    }
+    if let Some(task) = worker_panel::find_chosen(screen).cloned() {
+        screen.hint =
+            Some(format!("sent to the worker on {}", crate::tasks::format_task_id(&task)));
+        return Some(KeyAction::Request(ControlRequest::TaskNote { task, text }));
     }
     screen.hint = Some("sent to the next agent".to_owned());
     Some(KeyAction::Request(ControlRequest::Note { text }))
@@ -297,6 +306,6 @@ fn count_page_rows(screen: &ScreenState) -> usize {
 }
 
 fn measure_list_height(screen: &ScreenState) -> usize {
-    let list = ScreenLayout::for_size(screen.size).list;
+    let list = screen.layout().list;
     if list.width == 0 { 0 } else { usize::from(list.height) }
 }

@@ -19,6 +19,7 @@ mod replay_player;
 mod screen;
 mod scrollback;
 mod view;
+mod worker_panel;
 
 pub use display::{Device, ENTER, KeyRead, LEAVE, SendRequest};
 pub use facts::ReadPlan;

@@ -11,6 +11,7 @@ use crate::time::WallClock;
 use crate::tui::editor::LineEditor;
 use crate::tui::facts::ScreenFacts;
 use crate::tui::scrollback::{LineKind, PanelSize, Scrollback};
+use crate::tui::worker_panel;
 
 /// The state of the screen.
 #[derive(Debug)]
@@ -30,6 +31,8 @@ pub(crate) struct ScreenState {
     pub(crate) stopping: Stopping,
     pub(crate) size: Size,
     pub(crate) now: Timestamp,
+    /// The task of the worker that keys act on.
+    pub(crate) chosen: Option<TaskId>,
     /// Only in a replay.
     pub(crate) replay: Option<ReplayControls>,
 }
@@ -157,6 +160,7 @@ impl ScreenState {
             stopping: Stopping::default(),
             size: Size::default(),
             now,
+            chosen: None,
             replay: None,
         }
     }
@@ -168,9 +172,14 @@ impl ScreenState {
         self.scroll.push_line(LineKind::Ralph, &format!("... {count} line{s} not shown"));
     }
 
+    /// Returns the areas of the screen.
+    pub(crate) fn layout(&self) -> ScreenLayout {
+        ScreenLayout::for_size(self.size, worker_panel::count_rows(&self.facts))
+    }
+
     /// Returns the size of the stream panel.
     pub(crate) fn stream_size(&self) -> PanelSize {
-        let stream = ScreenLayout::for_size(self.size).stream;
+        let stream = self.layout().stream;
         PanelSize { width: usize::from(stream.width), height: usize::from(stream.height) }
     }
 
@@ -199,6 +208,8 @@ pub(crate) struct ScreenLayout {
     pub(crate) stream: Rect,
     /// The line below the body.
     pub(crate) foot: Rect,
+    /// Workers and merge queue, below the body.
+    pub(crate) workers: Rect,
     pub(crate) gates: Rect,
     pub(crate) budget: Rect,
     pub(crate) keys: Rect,
@@ -210,8 +221,8 @@ const LEAST_HEIGHT: u16 = 10;
 const LEAST_WIDTH: u16 = 60;
 
 impl ScreenLayout {
-    /// Computes the layout for any size.
-    pub(crate) fn for_size(size: Size) -> Self {
+    /// Computes the layout for any size. The rows about workers get at most a third of it.
+    pub(crate) fn for_size(size: Size, worker_rows: usize) -> Self {
         let Size { width, height } = size;
         let is_whole = height >= LEAST_HEIGHT && width >= 24;
         let rows = |wanted: bool| u16::from(wanted);
@@ -222,9 +233,14 @@ impl ScreenLayout {
             rows(is_whole),
             rows(height >= 3),
             rows(height >= 6),
+            if is_whole {
+                u16::try_from(worker_rows).unwrap_or(u16::MAX).min(height / 3)
+            } else {
+                0
+            },
         ];
         let body = height.saturating_sub(heights.iter().sum());
-        let [title, head, foot, gates, budget, keys] = heights;
+        let [title, head, foot, gates, budget, keys, workers] = heights;
         let mut y = 0;
         let mut take = |height: u16| {
             let row = Rect { x: 0, y, width, height };
@@ -232,13 +248,14 @@ impl ScreenLayout {
             row
         };
         let (title, head, body) = (take(title), take(head), take(body));
-        let (foot, gates, budget, keys) = (take(foot), take(gates), take(budget), take(keys));
+        let (foot, workers) = (take(foot), take(workers));
+        let (gates, budget, keys) = (take(gates), take(budget), take(keys));
         let list_width =
             if is_whole && width >= LEAST_WIDTH { (width / 3).clamp(22, 48) } else { 0 };
         let list = Rect { width: list_width, ..body };
         // One column for the line between the two.
         let gap = if list_width > 0 { list_width + 1 } else { 0 };
         let stream = Rect { x: gap, width: width - gap, ..body };
-        Self { title, head, list, stream, foot, gates, budget, keys }
+        Self { title, head, list, stream, foot, workers, gates, budget, keys }
     }
 }

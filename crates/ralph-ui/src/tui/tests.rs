@@ -5,6 +5,7 @@ mod keys;
 mod layouts;
 mod replays;
 mod threads;
+mod workers;
 
 use std::cell::Cell;
 

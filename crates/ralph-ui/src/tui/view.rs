@@ -133,7 +133,9 @@ impl<W: Write> Ui for ScreenFeed<W> {
         self.link.put_facts(self.facts.clone());
         self.link.set_kind(match activity {
             Activity::Gate(_) | Activity::GateRuns { .. } => LineKind::Gate,
-            Activity::Waiting { .. } | Activity::Paused { .. } => LineKind::Ralph,
+            Activity::Waiting { .. } | Activity::Paused { .. } | Activity::Workers(_) => {
+                LineKind::Ralph
+            }
         });
         self.stream.show_activity(activity);
     }

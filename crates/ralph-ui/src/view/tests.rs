@@ -1,6 +1,7 @@
 //! Whole small runs as people see them. The state is that of real events.
 
 mod agent;
+pub(crate) mod parallel;
 mod run;
 mod writing;
 

@@ -86,9 +86,8 @@ impl Place {
         place.write_settings(&json!({}));
         place.sealed.run_git(&["-c", "core.looseCompression=0", "add", "-A"]);
         place.sealed.run_git(&["commit", "-qm", "settings"]);
-        if files > 0 {
-            place.sealed.run_git(&["repack", "-q", "-a", "-d", "--window=0"]);
-        }
+        // As in a repository that is used: git packs by itself.
+        place.sealed.run_git(&["repack", "-q", "-a", "-d", "--window=0"]);
         place
     }
 

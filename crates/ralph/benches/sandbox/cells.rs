@@ -53,6 +53,7 @@ fn places(sealed: &Sealed) -> SandboxPaths {
         project: sealed.project_dir(),
         work_tree: sealed.project_dir(),
         history: vec![sealed.project_dir().join(".git")],
+        borrowed: Vec::new(),
         run: state.join("run"),
         state,
         agent_state: Vec::new(),

@@ -51,6 +51,9 @@ pub(crate) struct NoteArgs {
     /// The text of the note; `-` reads it from stdin.
     #[arg(required = true, value_name = "TEXT", allow_hyphen_values = false)]
     pub(crate) text: Vec<String>,
+    /// Only for the worker on this task, in a run with --jobs.
+    #[arg(long, value_name = "ID")]
+    pub(crate) task: Option<String>,
     /// Print facts as JSON.
     #[arg(long)]
     pub(crate) json: bool,

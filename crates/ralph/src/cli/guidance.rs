@@ -30,8 +30,8 @@ const GROUPS: [(&str, &[&str]); 6] = [
     ("Watch", &["status", "log", "report", "stats", "serve", "context"]),
     ("Steer", &["pause", "resume", "stop", "skip", "note"]),
     ("Tasks, prompts and memory", &["tasks", "archive", "prompt", "memory"]),
-    ("Set up and check", &["doctor", "trust", "sandbox", "notify", "plugin", "clean"]),
-    ("More", &["help", "completions", "man", "otel", "mcp", "hook"]),
+    ("Set up and check", &["doctor", "trust", "sandbox", "notify", "plugin", "clones", "clean"]),
+    ("More", &["worker", "help", "completions", "man", "otel", "mcp", "hook"]),
 ];
 
 /// The columns of the names, and of a line.
@@ -94,10 +94,16 @@ pub(crate) fn with_suggestion(mut error: clap::Error) -> clap::Error {
         Some(ContextValue::String(word)) => word.clone(),
         _ => String::new(),
     };
-    let has_suggestion = error.get(ContextKind::SuggestedSubcommand).is_some();
-    if error.kind() == ErrorKind::InvalidSubcommand && !has_suggestion {
+    if error.kind() == ErrorKind::InvalidSubcommand {
         let command = Cli::command();
-        let known: Vec<&str> = command.get_subcommands().map(Command::get_name).collect();
+        let similar = match error.get(ContextKind::SuggestedSubcommand) {
+            Some(ContextValue::Strings(similar)) => similar.clone(),
+            _ => Vec::new(),
+        };
+        let mut known: Vec<&str> = similar.iter().map(String::as_str).collect();
+        if known.is_empty() {
+            known.extend(command.get_subcommands().map(Command::get_name));
+        }
         if let Some(meant) = find_nearest(&read_word(&error, ContextKind::InvalidSubcommand), known)
         {
             let meant = ContextValue::Strings(vec![meant.to_owned()]);
@@ -114,6 +120,13 @@ pub(crate) fn with_suggestion(mut error: clap::Error) -> clap::Error {
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![meant.into()]));
     }
     error
+}
+
+/// Reads an amount of money.
+pub(super) fn parse_amount(text: &str) -> Result<f64, String> {
+    let amount =
+        text.strip_prefix('$').unwrap_or(text).parse().ok().filter(|it: &f64| it.is_finite());
+    amount.ok_or_else(|| "write an amount in US dollars, such as 20 or 2.50".to_owned())
 }
 
 /// Options of `help`.

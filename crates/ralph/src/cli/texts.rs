@@ -17,7 +17,7 @@ tasks, variables. `ralph help COMMAND` shows the options of a command.";
 
 pub(super) const RUNNING: &str = "\
 Examples:
-  ralph run -p \"Make the tests pass. When they do, answer <response>DONE</response>.\"
+  ralph run \"Make the tests pass.\"
   ralph run -f PROMPT.md -m 30 --max-cost 5
   ralph run -f PROMPT.md --dry-run           what would be done; does nothing
 
@@ -66,7 +66,11 @@ the results of the tasks. Archive and fresh documents are committed, and nothing
 pub(super) const CLEANING: &str = "\
 Commits, branches and your files stay, and so does a run for which changes are set aside. Work that
 a run saved stays under refs/ralph/kept/, unless --kept is given. A removed run can no longer be
-resumed or reported.";
+resumed or reported.
+
+With --clones it removes the clones of workers, with their build caches, and nothing else. A clone
+that a process uses, or with work on no branch or ref of the project, stays; ralph lists it and
+exits with 1.";
 
 pub(super) const SCAFFOLD: &str = "\
 Without --yes, --workflow or --from it asks on a terminal, and writes only after the last answer.
@@ -155,6 +159,20 @@ Exit codes:
     0  every channel took the notification, or nothing was tested
     1  one did not
     2  none is set, or bad settings";
+
+pub(super) const WORKING: &str = "\
+A run with `ralph build --worker-host` starts this on a machine with the project's agents and tools,
+for example over ssh. The directory is a clone of the project, or an empty one. Agents,
+sandbox and clone settings are those of this machine's user; `ralph trust` accepts what the
+project's settings ask for.
+
+Exit codes:
+    0  the result is on the remote
+    1  the worker was lost; another attempt may help
+    2  the job is refused: another version, an agent that is not set up, settings without trust
+    3  the job was canceled, or another attempt has begun
+    5  the result could not be pushed; the same command tries again without asking an agent
+  130  stopped by a signal";
 
 #[cfg(test)]
 mod tests {

@@ -29,10 +29,6 @@ pub(crate) fn main(common: &CommonArgs, args: &BuildArgs) -> Result<ExitStatus, 
         screen::print_data(prompt.template());
         return Ok(ExitStatus::Complete);
     }
-    if args.jobs.is_some_and(|jobs| jobs > 1) {
-        return Err(CliError::for_input("this version works on one task at a time")
-            .with_hint("leave out --jobs"));
-    }
     start_build(common, args, BranchStep::Settle)
 }
 
@@ -108,7 +104,8 @@ fn start_build(
     let former = only
         .filter(has_failed)
         .map(|task| FormerAttempt { task, plan: choose_failure_branch_plan(args) });
-    let options = StartOptions { former_attempt: former, ..options };
+    let config = args.start.config.clone();
+    let options = StartOptions { former_attempt: former, config, ..options };
     session::start_run(common, &project, &loaded, recipe, &options)
 }
 
@@ -121,6 +118,8 @@ fn find_task_flag(args: &BuildArgs) -> Option<&'static str> {
         (args.review_cap.is_some(), "--review-cap"),
         (args.retry_failed, "--retry-failed"),
         (args.branch.is_some(), "--branch"),
+        (args.jobs.is_some_and(|jobs| jobs > 1), "--jobs"),
+        (args.worker_host.is_some(), "--worker-host"),
     ];
     flags.into_iter().find_map(|(is_there, name)| is_there.then_some(name))
 }
@@ -162,6 +161,12 @@ fn read_flags(args: &BuildArgs) -> Result<Vec<FlagSetting>, CliError> {
     };
     if let (Some(attempts), Some(_)) = (args.count, &args.task) {
         set("N", "tasks.maxAttempts", json!(attempts));
+    }
+    if let Some(jobs) = args.jobs {
+        set("--jobs", "parallel.jobs", json!(jobs));
+    }
+    if let Some(host) = &args.worker_host {
+        set("--worker-host", "parallel.workerHost", json!(host));
     }
     if args.skip_review {
         set("--skip-review", "review.enabled", json!(false));

@@ -16,6 +16,7 @@ use ralph_model::outcome::ExitStatus;
 use ralph_ui::size::ByteSize;
 use serde_json::{Value, json};
 
+use super::clones;
 use crate::cli::{CleanArgs, CommonArgs};
 use crate::cli_error::CliError;
 use crate::project::Project;
@@ -25,6 +26,9 @@ use crate::settings::types::quantity::DurationSetting;
 
 /// Runs the command.
 pub(crate) fn main(common: &CommonArgs, args: &CleanArgs) -> Result<ExitStatus, CliError> {
+    if args.clones {
+        return clones::remove_clones(common, args);
+    }
     let span = DurationSetting::parse(&args.older_than)
         .map_err(|error| CliError::for_input(format!("--older-than: {error}")))?;
     let project = Project::open_nearest(common)?;

@@ -35,6 +35,9 @@ const START_TIMEOUT: Duration = Duration::from_secs(5);
 /// Most bytes read of a note on stdin: a longer one is refused anyway.
 const MAX_NOTE_BYTES: u64 = 64 * 1024;
 
+/// The message where a request needs a task list.
+const NO_LIST: &str = "the active run has no task list";
+
 /// Asks the active run to pause.
 pub(crate) fn pause_run(common: &CommonArgs, args: &HaltArgs) -> Result<ExitStatus, CliError> {
     let mut target = ActiveRun::find_or_wait(common)?;
@@ -77,7 +80,7 @@ pub(crate) fn skip_task(common: &CommonArgs, args: &SkipArgs) -> Result<ExitStat
     let mut target = ActiveRun::find_or_wait(common)?;
     let state = target.read_state()?;
     let Some(board) = &state.tasks else {
-        return Err(CliError::new(ExitStatus::Incomplete, "the active run has no task list"));
+        return Err(CliError::new(ExitStatus::Incomplete, NO_LIST));
     };
     let task = tasks::find_task(&board.list, args.task.trim())?.id.clone();
     let request = ControlRequest::Skip { task };
@@ -92,8 +95,18 @@ pub(crate) fn leave_note(common: &CommonArgs, args: &NoteArgs) -> Result<ExitSta
         [dash] if dash == "-" => read_note()?,
         words => words.join(" "),
     };
-    let request = ControlRequest::Note { text };
     let mut target = ActiveRun::find_or_wait(common)?;
+    let request = match &args.task {
+        Some(task) => {
+            let state = target.read_state()?;
+            let Some(board) = &state.tasks else {
+                return Err(CliError::new(ExitStatus::Incomplete, NO_LIST));
+            };
+            let task = tasks::find_task(&board.list, task.trim())?.id.clone();
+            ControlRequest::TaskNote { task, text }
+        }
+        None => ControlRequest::Note { text },
+    };
     let result = target.send_request(&request)?;
     target.print_result(common, &request, result, args.json);
     Ok(ExitStatus::Complete)
@@ -208,7 +221,11 @@ impl ActiveRun {
             }
             (
                 Some(why),
-                ControlRequest::Resume | ControlRequest::Skip { .. } | ControlRequest::Note { .. },
+                ControlRequest::Resume
+                | ControlRequest::Skip { .. }
+                | ControlRequest::Note { .. }
+                | ControlRequest::TaskNote { .. }
+                | ControlRequest::Hold { .. },
             ) => {
                 return Err(self.build_refusal_error(request, &why));
             }
@@ -221,16 +238,20 @@ impl ActiveRun {
     fn build_refusal_error(&self, request: &ControlRequest, why: &str) -> CliError {
         let complaint = |message: String| CliError::new(ExitStatus::Incomplete, message);
         match request {
-            ControlRequest::Skip { task } => complaint(format!("task {task} cannot be skipped: {why}")),
-            ControlRequest::Note { text } => complaint(format!("the note cannot be left: {why}")).with_hint(
-                match text.chars().count() {
-                    count if count > MAX_NOTE_CHARS => format!(
-                        "it has {count} characters, and {MAX_NOTE_CHARS} fit; name a file in it instead"
-                    ),
-                    _ => "`ralph status` shows what waits".to_owned(),
-                },
-            ),
+            ControlRequest::Skip { task } => {
+                complaint(format!("task {task} cannot be skipped: {why}"))
+            }
+            ControlRequest::Note { text } | ControlRequest::TaskNote { text, .. } => complaint(
+                format!("the note cannot be left: {why}"),
+            )
+            .with_hint(match text.chars().count() {
+                count if count > MAX_NOTE_CHARS => format!(
+                    "it has {count} characters, and {MAX_NOTE_CHARS} fit; name a file in it instead"
+                ),
+                _ => "`ralph status` shows what waits".to_owned(),
+            }),
             ControlRequest::Pause
+            | ControlRequest::Hold { .. }
             | ControlRequest::Resume
             | ControlRequest::Stop
             | ControlRequest::StopNow => {
@@ -306,6 +327,12 @@ impl ActiveRun {
             }
             (RequestState::Asked, ControlRequest::Note { .. }) => {
                 format!("Left a note for the next prompt of run {run}.")
+            }
+            (RequestState::Asked, ControlRequest::TaskNote { task, .. }) => {
+                format!("Left a note for the next prompt of task {task} in run {run}.")
+            }
+            (RequestState::Asked, request @ ControlRequest::Hold { .. }) => {
+                format!("Asked run {run} to {}.", request.describe())
             }
             (RequestState::AskedBefore, request) => {
                 format!("Run {run} was asked to {} before.", request.describe())

@@ -2,6 +2,8 @@
 //!
 //! Everything except the agent is real: the repository, the failing test, the feedback, the commit.
 
+mod parallel;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -62,32 +64,29 @@ const PROMPT: &str = "Make greet.sh greet everybody it is given, so that test.sh
 
 /// Runs the demo.
 pub(crate) fn main(common: &CommonArgs, args: &DemoArgs) -> Result<ExitStatus, CliError> {
-    let place = DemoDirectory::create(args)?;
-    let common = CommonArgs { project_dir: Some(place.project.clone()), ..common.clone() };
-    let mut project = Project::open(&common)?;
-    for name in ["AUTHOR", "COMMITTER"] {
-        project.env.push((format!("GIT_{name}_NAME").into(), "ralph demo".into()));
-        project.env.push((format!("GIT_{name}_EMAIL").into(), "demo@ralph.invalid".into()));
+    if let Some(jobs) = args.jobs {
+        return parallel::main(common, args, jobs);
     }
-    ralph_io::git::scratch::make_repository(
-        &project.directory,
-        &project.env,
-        &Watch::new_detached(),
-    )
-    .map_err(|error| CliError::from_git_error(error).with_hint("the demo needs git on the PATH"))?;
+    let place = DemoDirectory::create("greeter", |place| place.write_files(args))?;
+    let (common, project) = place.open_project(common)?;
     let loaded = project.load_settings_without_user()?;
     let mut recipe = recipe::for_prompt(&loaded, PromptSource::Text(PROMPT.to_owned()))?;
     project.add_locked_paths_for_prompt(&mut recipe, &loaded);
     screen::print_data(&format_introduction(&project.directory));
-    let options = StartOptions {
-        dirty: DirtyPlan::Refuse,
-        incomplete: ExitStatus::Incomplete,
-        former_attempt: None,
-    };
-    let status = session::start_run(&common, &project, &loaded, recipe, &options)?;
+    let status = session::start_run(&common, &project, &loaded, recipe, &build_options())?;
     screen::print_data(&format_report(&project, &loaded, &place)?);
     place.clean_up(args);
     Ok(status)
+}
+
+fn build_options() -> StartOptions {
+    StartOptions {
+        dirty: DirtyPlan::Refuse,
+        incomplete: ExitStatus::Incomplete,
+        former_attempt: None,
+        config: None,
+        worker: None,
+    }
 }
 
 /// The directory of the demo.
@@ -97,7 +96,10 @@ struct DemoDirectory {
 }
 
 impl DemoDirectory {
-    fn create(args: &DemoArgs) -> Result<Self, CliError> {
+    fn create(
+        name: &str,
+        write_files: impl FnOnce(&Self) -> std::io::Result<()>,
+    ) -> Result<Self, CliError> {
         let failed = |error: std::io::Error| {
             CliError::new(
                 ExitStatus::Incomplete,
@@ -105,11 +107,26 @@ impl DemoDirectory {
             )
         };
         let root = tempfile::Builder::new().prefix("ralph-demo-").tempdir().map_err(failed)?.keep();
-        let project = root.join("greeter");
+        let project = root.join(name);
         fs::create_dir_all(project.join(".ralph")).map_err(failed)?;
         let place = Self { root, project };
-        place.write_files(args).map_err(failed)?;
+        write_files(&place).map_err(failed)?;
         Ok(place)
+    }
+
+    /// Makes the project a repository with a commit, and opens it.
+    fn open_project(&self, common: &CommonArgs) -> Result<(CommonArgs, Project), CliError> {
+        let common = CommonArgs { project_dir: Some(self.project.clone()), ..common.clone() };
+        let mut project = Project::open(&common)?;
+        for name in ["AUTHOR", "COMMITTER"] {
+            project.env.push((format!("GIT_{name}_NAME").into(), "ralph demo".into()));
+            project.env.push((format!("GIT_{name}_EMAIL").into(), "demo@ralph.invalid".into()));
+        }
+        let watch = Watch::new_detached();
+        ralph_io::git::scratch::make_repository(&project.directory, &project.env, &watch).map_err(
+            |error| CliError::from_git_error(error).with_hint("the demo needs git on the PATH"),
+        )?;
+        Ok((common, project))
     }
 
     fn write_files(&self, args: &DemoArgs) -> std::io::Result<()> {

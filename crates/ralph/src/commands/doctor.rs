@@ -104,8 +104,12 @@ pub(crate) fn main(common: &CommonArgs, args: &DoctorArgs) -> Result<ExitStatus,
                 screen::open_stdout(),
             );
         };
+        let is_short = screen.verbosity != Verbosity::Verbose;
+        let (absent, shown): (Vec<_>, Vec<_>) =
+            examined.iter().partition(|it| is_short && it.health() == Health::Absent);
         let mut findings: Vec<DoctorFinding> =
-            examined.iter().map(|it| it.to_finding(screen.verbosity)).collect();
+            shown.iter().map(|it| it.to_finding(screen.verbosity)).collect();
+        findings.extend(build_absent_finding(&absent));
         if !has_agent {
             findings.insert(0, build_no_agent_finding());
         }
@@ -118,6 +122,18 @@ pub(crate) fn main(common: &CommonArgs, args: &DoctorArgs) -> Result<ExitStatus,
         return Ok(ExitStatus::BadInput);
     }
     Ok(if is_usable { ExitStatus::Complete } else { ExitStatus::AgentFailed })
+}
+
+/// Names the agents that are neither installed nor needed in one line.
+fn build_absent_finding(absent: &[&AgentCheckup]) -> Option<DoctorFinding> {
+    let names: Vec<&str> = absent.iter().map(|it| it.agent.command.as_str()).collect();
+    let first = names.first()?;
+    Some(DoctorFinding {
+        health: Health::Absent,
+        title: format!("not installed, and not needed: {}", names.join(", ")),
+        details: Vec::new(),
+        hints: vec![format!("`ralph doctor --agent {first}` says how to install one")],
+    })
 }
 
 fn build_no_agent_finding() -> DoctorFinding {

@@ -56,6 +56,7 @@ pub(crate) fn main(common: &CommonArgs, args: &InitArgs) -> Result<ExitStatus, C
         args,
         agents: detect::find_agents(&project, &Watch::new_detached()),
         found: detect::find_gates(&project.directory),
+        left_out: Vec::new(),
         has_settings: has_settings(&project),
         sandbox_settings: Vec::new(),
         answered: None,
@@ -82,6 +83,8 @@ struct InitSetup<'a> {
     agents: Vec<InstalledAgent>,
     /// The checks that the project's files name.
     found: Vec<ProjectCheck>,
+    /// Detected commands that cannot run here, and so are not written.
+    left_out: Vec<String>,
     /// Whether the project had settings before.
     has_settings: bool,
     /// Settings of the sandbox without which gates cannot run.
@@ -135,7 +138,11 @@ fn format_report(setup: &InitSetup<'_>, outline: &InitPlan, done: &StepResults) 
     let mut text = format!("{}\n", done.lines.join("\n"));
     if done.has_kept {
         text.push_str(
-            "\nExisting files are kept; --force overwrites them and keeps the old ones as .bak.\n",
+            if setup.args.force {
+                "\nSettings and instructions are kept, also with --force; change or remove them yourself.\n"
+            } else {
+                "\nExisting files are kept; --force replaces the documents and keeps the old ones as .bak.\n"
+            },
         );
     }
     let wanted = match outline.workflow {
@@ -248,9 +255,19 @@ impl InitSetup<'_> {
         let example = self.found.first().map(format_gate);
         let example =
             example.unwrap_or_else(|| "{ \"kind\": \"test\", \"command\": \"…\" }".into());
-        format!(
-            "No command that checks this project was found: name some in {SETTINGS}:\n\"gates\": [{example}]"
-        )
+        self.describe_missing_checks(&format!("in {SETTINGS}:\n\"gates\": [{example}]"))
+    }
+
+    /// Says that nothing checks the project, and where to name commands.
+    fn describe_missing_checks(&self, place: &str) -> String {
+        match self.left_out.as_slice() {
+            [] => format!("No command that checks this project was found: name some {place}"),
+            left_out => format!(
+                "Nothing checks this project yet, because {} cannot run here (see above). When this is \
+                 fixed, name it {place}",
+                left_out.iter().map(|it| format!("`{it}`")).collect::<Vec<_>>().join(", ")
+            ),
+        }
     }
 
     /// Returns the next step "name your agent", unless one is named.

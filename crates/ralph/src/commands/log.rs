@@ -1,16 +1,16 @@
 //! `ralph log`: shows the journal of a run as lines or JSON, or the agent's own stream.
 
+mod journals;
+
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use std::{fs, io, thread};
 
 use jiff::tz::TimeZone;
 use ralph_core::plain::Plain;
-use ralph_core::ports::Ui as _;
-use ralph_core::run_loop::fold::{apply_event, start_state};
+use ralph_core::tasks::job::find_task_of;
 use ralph_io::clock;
 use ralph_io::store::raw::RawReader;
-use ralph_io::store::tail::JournalTail;
 use ralph_io::store::{RunLock, runs};
 use ralph_model::control::ControlRequest;
 use ralph_model::event::{Event, Recorded};
@@ -21,7 +21,9 @@ use ralph_model::units::Timestamp;
 use ralph_ui::sanitize::sanitize_text;
 use ralph_ui::time::WallClock;
 use ralph_ui::tui::ReplaySource;
-use ralph_ui::view::{TerminalView, ViewOptions};
+use ralph_ui::view::ViewOptions;
+
+use journals::LogJournals;
 
 use crate::cli::{CommonArgs, LogArgs};
 use crate::cli_error::CliError;
@@ -56,38 +58,13 @@ pub(crate) fn main(common: &CommonArgs, args: &LogArgs) -> Result<ExitStatus, Cl
         let source = if is_live { ReplaySource::Live } else { ReplaySource::Record };
         return recording::show_run(&layout, &run, project.env.clone(), options, source);
     }
-    let mut view = TerminalView::new(screen::open_stdout(), options);
-    let mut tail = JournalTail::open(&files.journal_path()).map_err(CliError::from_input_error)?;
-    let mut state: Option<RunState> = None;
-    let mut is_read = true;
+    let root = project.find_state_root(&loaded)?;
+    let mut journals = LogJournals::open(&files, &root, filter, options, args.json)?;
     loop {
         // Checked before the journal: events written in between are seen in the next round.
         let is_active = RunLock::find_holder(layout.state()).is_some();
-        while let Some((recorded, text)) = tail.next_event().map_err(CliError::from_input_error)? {
-            // A journal that does not fold can still be printed.
-            if args.json && !filter.needs_context() {
-                if filter.shows(&recorded, None) {
-                    is_read &= screen::try_print_data(&format!("{text}\n")).is_ok();
-                }
-                continue;
-            }
-            let before = state.as_ref().and_then(EventContext::from_state);
-            let now = match state.take() {
-                None => start_state(&recorded),
-                Some(mut state) => apply_event(&mut state, &recorded).map(|()| state),
-            }
-            .map_err(CliError::from_input_error)?;
-            if filter.shows(&recorded, EventContext::from_state(&now).or(before).as_ref()) {
-                if args.json {
-                    is_read &= screen::try_print_data(&format!("{text}\n")).is_ok();
-                } else {
-                    view.show_event(&recorded, &now);
-                }
-            }
-            state = Some(now);
-        }
-        let has_reader = view.first_error().is_none() && is_read;
-        if !args.follow || !(is_active || args.forever) || !has_reader {
+        journals.print_new_events()?;
+        if !args.follow || !(is_active || args.forever) || !journals.has_reader() {
             return Ok(ExitStatus::Complete);
         }
         thread::sleep(POLL_INTERVAL);
@@ -113,6 +90,13 @@ impl EventContext {
         let current = state.current.as_ref()?;
         Some(Self { iteration: current.number.0, task: current.task.clone() })
     }
+
+    /// Returns the context of an event, given the state after it. An event of a worker is about
+    /// its task, whatever is being merged.
+    fn for_event(event: &Event, state: &RunState) -> Option<Self> {
+        let Some(worker) = event.worker() else { return Self::from_state(state) };
+        Some(Self { iteration: state.iterations, task: find_task_of(state, worker).cloned() })
+    }
 }
 
 impl LogFilter {
@@ -126,6 +110,16 @@ impl LogFilter {
         };
         let task = args.task.as_ref().map(|task| TaskId(task.trim().to_owned()));
         Ok(Self { iteration: args.iteration, task, since })
+    }
+
+    /// Returns the filter for the journal of a worker on the task.
+    fn without_task(&self) -> Self {
+        Self { iteration: self.iteration, task: None, since: self.since }
+    }
+
+    /// Returns whether the filter is for this task.
+    fn is_for_task(&self, task: Option<&TaskId>) -> bool {
+        self.task.is_some() && self.task.as_ref() == task
     }
 
     /// Returns whether the filter depends on the iteration or task of an event.
@@ -150,7 +144,10 @@ impl LogFilter {
 /// Returns whether an event between two iterations is about a task.
 fn is_about(event: &Event, about: &TaskId) -> bool {
     if let Event::ControlRequested { asked, .. } = event {
-        return matches!(&asked.request, ControlRequest::Skip { task } if task == about);
+        return matches!(
+            &asked.request,
+            ControlRequest::Skip { task } | ControlRequest::TaskNote { task, .. } if task == about
+        );
     }
     matches!(event, Event::TaskSkipped { task, .. } if task == about)
 }

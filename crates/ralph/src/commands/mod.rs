@@ -3,12 +3,14 @@
 mod archive;
 mod build;
 mod clean;
+mod clones;
 mod completions;
 mod context;
 mod control;
 mod demo;
 mod doctor;
 mod dry_run;
+mod git_worker_host;
 mod help;
 pub(crate) mod hook;
 mod init;
@@ -23,6 +25,7 @@ mod pages;
 mod plan;
 mod plugin;
 mod prompt;
+mod remote_worker;
 mod report;
 mod resume;
 mod run;
@@ -33,6 +36,7 @@ mod stats;
 mod status;
 mod tasks;
 mod trust;
+mod worker;
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -40,6 +44,7 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 use clap::error::ErrorKind;
+use ralph_io::gates::GateSlots;
 use ralph_io::sandbox::{SETUP_ERROR_PREFIX, SETUP_FAILED_CODE};
 use ralph_model::outcome::ExitStatus;
 
@@ -100,6 +105,7 @@ pub(crate) fn run_command_line(arguments: Vec<OsString>) -> ExitCode {
         CliCommand::Archive(args) => archive::main(common, &args),
         CliCommand::Build(args) => build::main(common, &args),
         CliCommand::Clean(args) => clean::main(common, &args),
+        CliCommand::Clones(args) => clones::main(common, &args),
         CliCommand::Completions(args) => completions::main(&args),
         CliCommand::Connect { host, port } => network::connect_through_proxy(&host, port),
         CliCommand::Context(args) => context::main(common, &args),
@@ -129,6 +135,17 @@ pub(crate) fn run_command_line(arguments: Vec<OsString>) -> ExitCode {
         CliCommand::Stop(args) => control::stop_run(common, &args),
         CliCommand::Tasks(args) => tasks::main(common, &args),
         CliCommand::Trust(args) => trust::main(common, &args),
+        CliCommand::Worker { shared, gate_slots, config } => {
+            let slots = GateSlots { directory: shared, count: gate_slots };
+            worker::main(common, slots, config.as_deref())
+        }
+        CliCommand::WorkerHost(args) if args.git => git_worker_host::main(common, &args.over_git),
+        CliCommand::WorkerHost(args) => {
+            let directory = args.shared.unwrap_or_default();
+            let slots = GateSlots { directory, count: args.gate_slots };
+            worker::serve_jobs(common, &slots, args.config.as_deref())
+        }
+        CliCommand::RemoteWorker(args) => remote_worker::main(common, &args),
     };
     let status = result.unwrap_or_else(|complaint| {
         OutputStyle::without_settings(common).print_error(&complaint);

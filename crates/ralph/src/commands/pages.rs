@@ -16,7 +16,7 @@ use ralph_io::store::{RunLock, active};
 use ralph_model::control::Pause;
 use ralph_model::ids::RunId;
 use ralph_model::worktree::TreeId;
-use ralph_ui::html::{self, LiveFacts, PageInput, PagePart, RunActivity};
+use ralph_ui::html::{self, LiveFacts, PageInput, PagePart, RunActivity, WorkerKeys};
 use ralph_ui::time::WallClock;
 use serde::de::IgnoredAny;
 
@@ -109,6 +109,7 @@ pub(super) fn build_parts(
     project: &Path,
     activity: RunActivity,
     live: LiveFacts<'_>,
+    workers: &WorkerKeys,
     diffs: &mut AttemptDiffs,
 ) -> Vec<PagePart> {
     let clock = WallClock { zone: clock::find_local_zone(), now: clock::now };
@@ -118,6 +119,7 @@ pub(super) fn build_parts(
         project: &format_project_name(project),
         status: activity,
         live,
+        workers,
         clock: &clock,
         diff: &mut |from, to| diffs.find_diff(from, to),
     })
@@ -131,7 +133,8 @@ pub(super) fn build_document(
     activity: RunActivity,
     diffs: &mut AttemptDiffs,
 ) -> String {
-    let parts = build_parts(report, summary, project, activity, LiveFacts::default(), diffs);
+    let (live, workers) = (LiveFacts::default(), WorkerKeys::new());
+    let parts = build_parts(report, summary, project, activity, live, &workers, diffs);
     html::render_document(&format_title(summary, project), &parts)
 }
 

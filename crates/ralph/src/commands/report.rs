@@ -8,7 +8,8 @@ use std::path::Path;
 
 use ralph_core::reporting::report::{Report, Summary};
 use ralph_io::atomic_file;
-use ralph_io::store::journal;
+use ralph_io::store::layout::find_worker_run;
+use ralph_io::store::{RunDir, journal};
 use ralph_model::outcome::ExitStatus;
 
 use super::log;
@@ -18,6 +19,7 @@ use crate::cli::{CommonArgs, DEFAULT_PAGE, ReportArgs};
 use crate::cli_error::CliError;
 use crate::project::Project;
 use crate::screen::{self, OutputStyle};
+use crate::settings::types::sections::UiSettings;
 
 /// Prints the report of a run.
 pub(crate) fn main(common: &CommonArgs, args: &ReportArgs) -> Result<ExitStatus, CliError> {
@@ -26,7 +28,11 @@ pub(crate) fn main(common: &CommonArgs, args: &ReportArgs) -> Result<ExitStatus,
     let layout = project.find_layout(&loaded)?;
     let run = log::choose_run(layout.state(), args.run.as_deref())?;
     let (report, summary) = read_report(&layout.run_dir(&run).journal_path())?;
-    if let Some(file) = &args.html {
+    if let Some(task) = &args.task {
+        let root = project.find_state_root(&loaded)?;
+        let reports = read_worker_reports(&summary, task.trim(), &root)?;
+        print_summaries(common, &reports, args.json, &loaded.settings.ui)?;
+    } else if let Some(file) = &args.html {
         let place = if file == Path::new(DEFAULT_PAGE) {
             project.directory.join(DEFAULT_PAGE.replace("RUN", &run.0))
         } else {
@@ -47,19 +53,60 @@ pub(crate) fn main(common: &CommonArgs, args: &ReportArgs) -> Result<ExitStatus,
         {
             opened.release();
         }
-    } else if args.json {
-        let text = serde_json::to_string_pretty(&summary).map_err(CliError::from_input_error)?;
-        screen::print_data(&format!("{text}\n"));
     } else {
-        let page = ralph_ui::report::render_report(&summary);
-        let style = OutputStyle::for_stdout(common, &loaded.settings.ui).style;
-        if screen::is_stdout_terminal() {
-            screen::print_data(&ralph_ui::report::render_for_terminal(&page, &style));
-        } else {
-            screen::print_data(&page);
-        }
+        print_summaries(common, &[summary], args.json, &loaded.settings.ui)?;
     }
     Ok(ExitStatus::Complete)
+}
+
+/// Prints reports one after the other.
+fn print_summaries(
+    common: &CommonArgs,
+    summaries: &[Summary],
+    json: bool,
+    settings: &UiSettings,
+) -> Result<(), CliError> {
+    let style = OutputStyle::for_stdout(common, settings).style;
+    for summary in summaries {
+        let text = if json {
+            serde_json::to_string_pretty(summary).map_err(CliError::from_input_error)? + "\n"
+        } else {
+            let page = ralph_ui::report::render_report(summary);
+            if screen::is_stdout_terminal() {
+                ralph_ui::report::render_for_terminal(&page, &style)
+            } else {
+                page
+            }
+        };
+        screen::print_data(&text);
+    }
+    Ok(())
+}
+
+/// Reads the reports of the workers on a task, the first round first.
+fn read_worker_reports(
+    summary: &Summary,
+    task: &str,
+    root: &Path,
+) -> Result<Vec<Summary>, CliError> {
+    let Some(figures) = &summary.parallel_figures else {
+        return Err(CliError::for_input(format!("run {} has no workers", summary.run))
+            .with_hint("`ralph report` shows all its tasks; `ralph log --task` shows one"));
+    };
+    let rounds = figures.tasks.iter().find(|it| it.task.0 == task).ok_or_else(|| {
+        CliError::for_input(format!("no worker of run {} worked on `{task}`", summary.run))
+    })?;
+    let mut reports = Vec::new();
+    for worker in &rounds.workers {
+        match find_worker_run(root, &worker.worker) {
+            Some(known) => {
+                let files = RunDir::from_path(known.state.join("runs").join(&worker.worker.0));
+                reports.push(read_report(&files.journal_path())?.1);
+            }
+            None => screen::print_warning(&format!("the run {} is gone", worker.worker)),
+        }
+    }
+    Ok(reports)
 }
 
 /// Writes a page that everyone with access to the project may read.

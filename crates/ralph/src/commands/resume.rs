@@ -16,6 +16,7 @@ use super::{control, dry_run};
 use crate::cli::{CommonArgs, LimitArgs, ResumeArgs, StartArgs};
 use crate::cli_error::CliError;
 use crate::project::Project;
+use crate::session::StartOptions;
 use crate::settings::types::quantity::DurationSetting;
 use crate::{recipe, screen, session};
 
@@ -47,6 +48,7 @@ pub(crate) fn main(common: &CommonArgs, args: &ResumeArgs) -> Result<ExitStatus,
         .then(|| recipe::build_sandbox_policy(&loaded));
     let change = |recipe: &Recipe| change_recipe(recipe, &args.limits, access.as_ref());
     let options = read_start_options(args.include_dirty, args.set_aside, &args.limits);
+    let options = StartOptions { config: args.config.clone(), ..options };
     if args.dry_run {
         return dry_run::print_resume(&project, &loaded, &chosen, change, options.incomplete);
     }

@@ -191,6 +191,7 @@ impl ProjectSandbox {
         let site = isolation::SandboxContext {
             project: &project.directory,
             repository: repository.as_ref(),
+            borrowed: &[],
             state: layout.state(),
             state_root: project.find_state_root(&loaded)?,
             run: run.path(),

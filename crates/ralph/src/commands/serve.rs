@@ -3,11 +3,14 @@
 //! Reads journals and sends control requests; nothing else of a run is touched. Not here: HTTP and
 //! access control (`ralph_ui::serve`), and how a page looks.
 
+mod worker_pages;
+
 use std::fs::{File, OpenOptions};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use ralph_core::reporting::current_action::CurrentAction;
 use ralph_core::reporting::report::{Report, Summary};
@@ -22,7 +25,7 @@ use ralph_model::ids::RunId;
 use ralph_model::outcome::{ExitStatus, Outcome};
 use ralph_model::task::TaskStatus;
 use ralph_model::units::Millis;
-use ralph_ui::html::{Controls, LiveFacts, RunActivity};
+use ralph_ui::html::{Controls, LiveFacts, RunActivity, WorkerKeys};
 use ralph_ui::serve::{
     ChartedRun, FollowedRun, ListedRun, ListedRunState, PageContent, ServedRuns, Server,
 };
@@ -30,6 +33,8 @@ use ralph_ui::stream_tail::StreamTail;
 use ralph_ui::style::{StreamEnvironment, Style, StylePreferences};
 use ralph_ui::time::WallClock;
 use serde_json::json;
+
+use worker_pages::WorkerPages;
 
 use super::pages::{self, AttemptDiffs};
 use crate::browser;
@@ -65,12 +70,10 @@ pub(crate) fn main(common: &CommonArgs, args: &ServeArgs) -> Result<ExitStatus, 
     let layout = project.find_layout(&loaded)?;
     let here =
         KnownProject { project: project.directory.clone(), state: layout.state().to_owned() };
-    let scope = if args.all {
-        RunScope::All { root: project.find_state_root(&loaded)? }
-    } else {
-        RunScope::Here(here)
-    };
-    let runs = ProjectRuns { scope, env: project.env.clone() };
+    let root = project.find_state_root(&loaded)?;
+    let workers = Arc::new(WorkerPages::new(root.clone()));
+    let scope = if args.all { RunScope::All { root } } else { RunScope::Here(here) };
+    let runs = ProjectRuns { scope, env: project.env.clone(), workers };
     let token = match &args.token_file {
         Some(file) => read_or_create_token(file)?,
         None => draw_token()?,
@@ -169,6 +172,7 @@ enum RunScope {
 struct ProjectRuns {
     scope: RunScope,
     env: Vec<(std::ffi::OsString, std::ffi::OsString)>,
+    workers: Arc<WorkerPages>,
 }
 
 impl ProjectRuns {
@@ -192,7 +196,9 @@ impl ProjectRuns {
     }
 
     fn follow_run(&self, key: &str) -> Option<FollowedPage> {
-        let (known, run) = self.find_run(key)?;
+        let worker = self.workers.find_run(key);
+        let is_worker = worker.is_some();
+        let (known, run) = worker.or_else(|| self.find_run(key))?;
         let project = Project::new(known.project, self.env.clone());
         let tail =
             JournalTail::open(&find_run_directory(&known.state, &run).journal_path()).ok()?;
@@ -210,6 +216,9 @@ impl ProjectRuns {
             shown_second: 0,
             call: None,
             stream: new_stream_tail(),
+            is_worker,
+            workers: Arc::clone(&self.workers),
+            worker_keys: WorkerKeys::new(),
         })
     }
 }
@@ -300,6 +309,11 @@ struct FollowedPage {
     /// The stream of the last agent call, and its last lines.
     call: Option<RecordedCall>,
     stream: StreamTail,
+    /// Whether it is the run of a worker.
+    is_worker: bool,
+    workers: Arc<WorkerPages>,
+    /// The workers of this run that have a page.
+    worker_keys: WorkerKeys,
 }
 
 impl FollowedPage {
@@ -363,6 +377,7 @@ impl FollowedPage {
                 directory,
                 look,
                 LiveFacts { action: self.action.as_ref(), stream },
+                &self.worker_keys,
                 diffs,
             ),
             controls: build_controls(&self.report, &self.asked, summary, look),
@@ -397,6 +412,9 @@ impl FollowedRun for FollowedPage {
             summary.total.ran = ran.unwrap_or(summary.total.ran);
             summary
         });
+        if let Some(summary) = &summary {
+            self.workers.add_keys(&mut self.worker_keys, summary);
+        }
         Ok(summary.map(|summary| self.build_page(&summary, look)))
     }
 
@@ -404,6 +422,17 @@ impl FollowedRun for FollowedPage {
         if self.read_new_events()? {
             // Forces an update of the page at the next look.
             self.last = None;
+        }
+        let is_for_run = match request {
+            ControlRequest::Stop | ControlRequest::StopNow | ControlRequest::Skip { .. } => true,
+            ControlRequest::Hold { .. }
+            | ControlRequest::Pause
+            | ControlRequest::Resume
+            | ControlRequest::Note { .. }
+            | ControlRequest::TaskNote { .. } => false,
+        };
+        if self.is_worker && is_for_run {
+            return Err("This is one worker: use the page of the whole run.".to_owned());
         }
         if self.activity() == RunActivity::Ended {
             return Err("No run is active: this one is over.".to_owned());
@@ -434,13 +463,18 @@ fn build_controls(
             ControlRequest::Stop
             | ControlRequest::StopNow
             | ControlRequest::Skip { .. }
-            | ControlRequest::Note { .. } => {}
+            | ControlRequest::Note { .. }
+            | ControlRequest::TaskNote { .. }
+            | ControlRequest::Hold { .. } => {}
         }
         will.push(request.describe());
     }
     let is_resumable = summary.outcome.as_ref().is_none_or(Outcome::is_resumable);
     let is_active = look != RunActivity::Ended;
     let why = match is_active {
+        false if matches!(summary.outcome, Some(Outcome::TasksLeft { .. })) => {
+            "No run is active. The commands for what failed are below.".to_owned()
+        }
         false if is_resumable => "No run is active. `ralph resume` resumes this one.".to_owned(),
         false => "No run is active: this one is complete.".to_owned(),
         true if !will.is_empty() => {

@@ -28,7 +28,7 @@ pub(super) fn main(
     part: PlanPart,
 ) -> Result<ExitStatus, CliError> {
     if part == PlanPart::Follows {
-        check_plan_exists(project)?;
+        check_plan_exists(project, &loaded)?;
     }
     check_specs(project, &mut loaded, part)?;
     let mut recipe = recipe::for_specs(&loaded, part)?;
@@ -40,14 +40,19 @@ pub(super) fn main(
 }
 
 /// Fails without a plan.
-fn check_plan_exists(project: &Project) -> Result<(), CliError> {
+fn check_plan_exists(project: &Project, loaded: &LoadedSettings) -> Result<(), CliError> {
     let loss = match plan::inspect_plan(&project.directory, Path::new(PLAN_FILE)) {
         PlanState::Usable { .. } => return Ok(()),
         PlanState::Lost { loss, .. } => loss,
     };
     let complaint = CliError::for_input(PLAN_MISSING);
     Err(match loss {
-        PlanLoss::Missing => complaint,
+        PlanLoss::Missing if project.directory.join(&loaded.settings.specs_dir).is_dir() => {
+            complaint
+        }
+        PlanLoss::Missing => complaint
+            .with_hint("`ralph init` sets up specifications or a task list for `ralph build`")
+            .with_hint("`ralph run \"TEXT\"` loops a prompt and needs neither"),
         PlanLoss::Empty => complaint.with_hint(format!("`{PLAN_FILE}` is empty")),
         PlanLoss::Unusable { why } => {
             complaint.with_hint(format!("`{PLAN_FILE}` cannot be used: {why}"))

@@ -14,7 +14,7 @@ use ralph_io::store::lock::LockHolder;
 use ralph_io::store::{RunDir, RunLock, action_file, runs};
 use ralph_model::outcome::{ExitStatus, Outcome};
 use ralph_model::recipe::Recipe;
-use ralph_model::run::RunState;
+use ralph_model::run::{RunState, Totals};
 use ralph_ui::live_region::LiveRegion;
 use ralph_ui::status::{self, PlanFileState, RunOutlook, StatusCommit};
 use ralph_ui::style::Style;
@@ -154,6 +154,9 @@ impl<'a> RunStatusView<'a> {
         facts["failed"] = json!(self.summary.failed);
         facts["gates"] = json!(self.summary.gates);
         facts["sandbox"] = json!(self.summary.sandbox);
+        if let Some(parallel) = &self.summary.parallel {
+            facts["parallel"] = json!(parallel);
+        }
         facts
     }
 }
@@ -255,7 +258,7 @@ fn convert_summary_to_json(
         "resumable": summary.outcome.as_ref().is_none_or(Outcome::is_resumable),
         "iteration": summary.total.iterations,
         "maximumIterations": summary.maximum_iterations,
-        "totals": report.state().map(|state| state.totals),
+        "totals": report.state().map(|it| Totals { usage: it.total_usage(), ..it.totals }),
         "ranMs": summary.total.ran,
         "lastGates": report.last_gates(),
         "questions": summary.questions,

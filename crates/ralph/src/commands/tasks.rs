@@ -9,6 +9,7 @@ use std::path::Path;
 
 use ralph_core::nearest::find_nearest;
 use ralph_core::tasks::next_work::{NextWork, RetryPolicy, choose_next_work};
+use ralph_core::tasks::side_by_side::find_side_by_side;
 use ralph_io::formats::{FileProblem, ListDialect, TaskFile, WriteError};
 use ralph_io::process::Watch;
 use ralph_io::store::{self, prompts};
@@ -104,6 +105,7 @@ impl TaskCommandContext<'_> {
     fn print_list(&self, file: &TaskFile, proposals: usize) {
         let list = file.list();
         let next = choose_next_work(list, self.review_policy(), self.retry_policy());
+        let together = find_side_by_side(list, self.review_policy());
         if self.json {
             let done = collect_done_ids(list);
             return print_json(&json!({
@@ -118,12 +120,14 @@ impl TaskCommandContext<'_> {
                 "progress": convert_progress_to_json(list),
                 "proposals": proposals,
                 "next": next.role_and_task().map(|(role, task)| json!({"role": role, "task": task.id})),
+                "sideBySide": together.together.iter().map(|task| &task.id).collect::<Vec<_>>(),
                 "blocked": convert_blocked_to_json(&next),
                 "tasks": list.tasks.iter().map(|task| convert_task_to_json(task, &done)).collect::<Vec<_>>(),
             }));
         }
         let screen = OutputStyle::for_stdout(self.common, &self.settings.ui);
         let mut text = ralph_ui::tasks::format_list(list, &next, &screen.style);
+        text.push_str(&ralph_ui::tasks::format_side_by_side(&together));
         text.push_str(&proposals::format_reminder(proposals));
         screen::print_data(&text);
     }
@@ -405,6 +409,7 @@ fn convert_task_to_json(task: &Task, done: &BTreeSet<&TaskId>) -> Value {
         "dependsOn": task.depends_on,
         "waitsFor": waits_for,
         "skills": task.skills,
+        "touches": task.touches,
         "libraries": task.libraries,
         "needsDocs": task.needs_docs,
         "maxTurns": task.max_turns,

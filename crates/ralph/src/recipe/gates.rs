@@ -17,7 +17,7 @@ use crate::settings::LoadedSettings;
 use crate::settings::types::gate as gates_in;
 
 /// Returns the gates of the settings, guardrails first; without any, those of the task list.
-pub(super) fn build_gates(loaded: &LoadedSettings, own: &[String]) -> Result<Vec<Gate>, CliError> {
+pub(crate) fn build_gates(loaded: &LoadedSettings, own: &[String]) -> Result<Vec<Gate>, CliError> {
     let settings = &loaded.settings;
     let factor = settings.timeout_multiplier;
     let limits = settings.timeouts.test;
@@ -115,7 +115,7 @@ fn build_gate(loaded: &LoadedSettings, set: &gates_in::GateSetting) -> Result<Ga
 
 /// Numbers gates of the same name: two guardrails may run the same command, and results are
 /// identified by name.
-fn make_names_unique(gates: &mut [Gate]) {
+pub(crate) fn make_names_unique(gates: &mut [Gate]) {
     let mut taken = BTreeSet::new();
     for gate in gates {
         let name = gate.name.clone();

@@ -24,6 +24,8 @@ pub(crate) enum KeyClass {
     ScmCommand,
     /// The tasks of that program.
     ScmTasks,
+    /// The command that runs workers elsewhere, outside of the sandbox.
+    WorkerHost,
     /// The program of an agent.
     AgentCommand,
     /// The kind of an agent, which decides which login its program gets.
@@ -41,6 +43,7 @@ pub(crate) enum KeyClass {
 const KEYS: &[(KeyClass, &[&str])] = &[
     (KeyClass::ScmCommand, &["scm.command"]),
     (KeyClass::ScmTasks, &["scm.tasks"]),
+    (KeyClass::WorkerHost, &["parallel.workerHost", "parallel.workerHosts.*"]),
     (KeyClass::McpFile, &["mcp.coding", "mcp.memory"]),
     (KeyClass::ProjectPath, &["skillsDir", "promptsDir", "specsDir", "tasks.file"]),
     (
@@ -83,6 +86,14 @@ const KEYS: &[(KeyClass, &[&str])] = &[
             "tasks.keeper",
             "tasks.maxAttempts",
             "tasks.maxAmendments",
+            "parallel.jobs",
+            "parallel.overlap",
+            "parallel.mergeAttempts",
+            "parallel.flakeRetries",
+            "parallel.gateSlots",
+            "parallel.setupWhen",
+            "parallel.copyLimit",
+            "parallel.keepFree",
             "review.enabled",
             "review.cap",
             "protect",

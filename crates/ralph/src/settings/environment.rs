@@ -14,7 +14,7 @@ use super::schema_model::SettingShape;
 use ralph_core::nearest::find_nearest;
 
 /// Older and shorter names of settings.
-const ALIASES: [(&str, &str); 11] = [
+const ALIASES: [(&str, &str); 12] = [
     ("RALPH_MAX_ITERATIONS", "maximumIterations"),
     ("RALPH_PLAN_FILE", "tasks.file"),
     ("RALPH_COMPACTION_INTERVAL", "memory.everyIterations"),
@@ -26,6 +26,7 @@ const ALIASES: [(&str, &str); 11] = [
     ("RALPH_FALLBACK_MODEL", "agent.fallbackModel"),
     ("RALPH_SKIP_PERMISSIONS", "agent.skipPermissions"),
     ("RALPH_OTEL", "otel.enabled"),
+    ("RALPH_JOBS", "parallel.jobs"),
 ];
 
 /// Becomes `commit`.
@@ -36,8 +37,18 @@ pub(crate) const VALIDATION_COMMANDS: &str = "RALPH_VALIDATION_COMMANDS";
 const LOG_FILE: &str = "RALPH_LOG_FILE";
 
 /// Variables that ralph sets for its children; a ralph started by an agent sees them.
-const OWN_VARIABLES: [&str; 6] =
-    ["RALPH_RUN_ID", "RALPH_ITERATION", "RALPH_ROLE", "RALPH_ASK", "RALPH_TASK", "RALPH_NOTICE"];
+const OWN_VARIABLES: [&str; 10] = [
+    "RALPH_RUN_ID",
+    "RALPH_ITERATION",
+    "RALPH_ROLE",
+    "RALPH_ASK",
+    "RALPH_TASK",
+    "RALPH_NOTICE",
+    "RALPH_JOB",
+    "RALPH_WORKER",
+    "RALPH_ATTEMPT",
+    "RALPH_REMOTE",
+];
 
 /// The variable names of all settings.
 pub(crate) struct SettingVariables {

@@ -45,7 +45,7 @@ enum Cover {
 const UNSET: &str = "";
 
 /// Every key that limits what agents, gates and the project itself can reach.
-const RULES: [(&str, LooserRule); 37] = [
+const RULES: [(&str, LooserRule); 40] = [
     // `auto` takes the strongest backend that works, which may be the weakest enforced one.
     (
         "sandbox.backend",
@@ -90,6 +90,10 @@ const RULES: [(&str, LooserRule); 37] = [
     ("agent.skipPermissions", LooserRule::Given),
     // Trusted state must not be where an agent can write.
     ("stateDir", LooserRule::Same),
+    ("parallel.directory", LooserRule::Same),
+    // Copies of ignored files, such as secrets, are where agents can read them.
+    ("parallel.include", LooserRule::Within(Cover::Exactly)),
+    ("parallel.setup", LooserRule::Same),
     // These run outside of any sandbox, or send data to others.
     ("notify.command", LooserRule::Same),
     ("notify.webhook.url", LooserRule::Same),

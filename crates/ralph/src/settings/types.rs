@@ -82,9 +82,7 @@ pub(crate) struct Settings {
     pub(crate) on_failure: OnFailure,
     /// The task list.
     pub(crate) tasks: TaskSettings,
-    /// Work on several tasks at once. Not in the schema: no file can set it yet.
-    #[schemars(skip)]
-    #[serde(skip_serializing)]
+    /// Work on several tasks at once.
     pub(crate) parallel: ParallelSettings,
     /// The review of finished tasks by a fresh agent.
     pub(crate) review: ReviewSettings,

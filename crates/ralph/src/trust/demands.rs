@@ -154,6 +154,10 @@ fn judge_setting(
         KeyClass::McpFile => Some(ground.judge_servers(text)),
         KeyClass::ScmCommand => ground.judge_scm_command(text),
         KeyClass::ScmTasks => judge_scm_tasks(settings),
+        KeyClass::WorkerHost => (text != "local").then(|| {
+            let text = "would run workers with a command outside of the sandbox, as you".to_owned();
+            DemandEffect::new(text)
+        }),
         KeyClass::AgentCommand => ground.judge_agent_command(text, &agent()),
         KeyClass::AgentKind => judge_agent_kind(&agent()),
         KeyClass::AgentFlags => judge_flags(&agent()),

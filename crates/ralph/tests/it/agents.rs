@@ -341,6 +341,7 @@ fn doctor_fails_where_an_agent_cannot_run() {
     assert_eq!((end.code, &facts["usable"]), (Some(4), &json!(false)));
     let end = sealed.run_ralph(&["doctor"]).expect_code(4);
     assert!(end.stdout.contains("no agent is set"), "{}", end.stdout);
+    assert!(end.stdout.contains("not installed, and not needed: claude, codex,"), "{}", end.stdout);
     settings(&sealed, &json!({ "agent": { "command": "claude" } }));
     let end = sealed.run_ralph(&["doctor"]).expect_code(4);
     assert!(end.stdout.contains("claude is not installed (agent)"), "{}", end.stdout);

@@ -349,13 +349,13 @@ fn a_run_that_is_over_is_shown_as_it_is() {
     browser.wait_for("document.body.dataset.link == 'static'");
     assert_eq!(
         browser.run_script(
-            "return [...document.querySelectorAll('.controls button')].every(it => it.disabled)"
+            "return [...document.querySelectorAll('.controls form')].every(it => it.offsetHeight == 0)"
         ),
         json!(true)
     );
     assert_eq!(
         browser.evaluate_text("document.querySelector('#why').innerText"),
-        "No run is active. `ralph resume` resumes this one."
+        "No run is active. The commands for what failed are below."
     );
     check_accessible(&browser);
     // A script's background process (`&`) ignores Ctrl-C.

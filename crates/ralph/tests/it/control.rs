@@ -148,6 +148,25 @@ fn note_is_in_exactly_one_prompt_with_its_author() {
 }
 
 #[test]
+fn a_note_that_no_agent_read_is_named_at_the_end() {
+    let sealed = sealed();
+    let calls = json!([{ "do": [
+        { "touch": "../begun" },
+        { "waitFor": { "path": "continue", "seconds": 50.0 } },
+        { "claim": "DONE" }
+    ] }]);
+    sealed.write_script(&calls, &json!({}));
+    let running = sealed.start_ralph(&["run", "-p", "base"]);
+    sealed.wait_for("../begun");
+    sealed.run_ralph(&["note", "Use tabs."]).expect_code(0);
+    sealed.run_ralph(&["pause"]).expect_code(0);
+    sealed.write_file("continue", "");
+    running.wait_for_end().expect_code(0).expect_stderr("no agent read this note");
+    let shown = sealed.run_ralph(&["status"]).expect_code(0).stdout;
+    assert!(!shown.contains("asked at") && !shown.contains("Use tabs."), "{shown}");
+}
+
+#[test]
 fn control_requests_survive_a_kill_and_apply_once() {
     let sealed = sealed();
     let running = under_way(&sealed);

@@ -214,11 +214,29 @@ fn servers_are_listed_and_asked_about_again_when_they_change() {
     }
     assert!(!end.stderr.contains("s3cret"), "{}", end.stderr);
     sealed.trust_project(&[]);
+    let recorded = fs::read_to_string(sealed.state_dir().join("trust.json")).expect("recorded");
+    assert!(recorded.contains("mcp.coding") && !recorded.contains("s3cret"), "{recorded}");
     run(&sealed, &[]).expect_code(0);
     write("./other.sh");
     run(&sealed, &[]).expect_code(2).expect_stderr("./other.sh");
     write("./server.sh");
     run(&sealed, &[]).expect_code(0);
+}
+
+#[test]
+fn agents_may_not_change_the_servers_that_settings_name() {
+    let sealed = repository();
+    let deed = json!({ "run": { "command": "echo '{}' > servers.json" } });
+    let calls = json!([{ "do": [deed, { "claim": "DONE" }] }]);
+    let settings =
+        json!({ "mcp": { "coding": "servers.json" }, "guardrails": [{ "command": "true" }] });
+    sealed.write_script(&calls, &settings);
+    sealed.write_file("servers.json", r#"{ "mcpServers": {} }"#);
+    sealed.commit_all("Servers");
+    sealed.trust_project(&[]);
+    let end = run(&sealed, &["-m", "1"]).expect_code(1);
+    let refusal = "These paths are protected and were changed";
+    assert!(end.stderr.contains(refusal) && end.stderr.contains("servers.json"), "{}", end.stderr);
 }
 
 #[test]

@@ -208,6 +208,22 @@ fn stories_are_planned_kept_by_the_agent_reviewed_and_archived() {
 }
 
 #[test]
+fn parallel_tasks_land_one_by_one_and_a_conflict_is_resolved() {
+    let sealed = example("parallel");
+    follow(&sealed, &["git init && git add -A && git commit -m Begin", "ralph build"]);
+    let done = ["count", "longest", "upper", "all"].map(|id| (id, "done"));
+    assert_statuses(&sealed, &done);
+    let list = sealed.read_file("README.txt");
+    assert!(list.contains("count.sh") && list.contains("longest.sh"), "{list}");
+    let made = made(&sealed);
+    assert_eq!(made.len(), 4, "{made:?}");
+    assert!(made[3].contains("all"), "{made:?}");
+    let merged = sealed.find_events("candidate_merged");
+    assert!(merged.iter().any(|it| it["outcome"]["is"] == "conflict"), "{merged:?}");
+    assert_clean(&sealed);
+}
+
+#[test]
 fn gated_tasks_escalate_and_are_judged() {
     let sealed = example("gated-tasks");
     follow(&sealed, &[BEGIN, "ralph build"]);

@@ -70,19 +70,18 @@ fn check(sealed: &Sealed, most_before: usize, most_between: usize) {
 }
 
 #[test]
-fn building_with_a_gate_starts_git_four_times_and_then_six_times_a_task() {
+fn building_with_a_gate_starts_git_three_times_and_then_four_times_a_task() {
     let gates = json!([{ "name": "test", "command": "test -s work.txt || test ! -e work.txt" }]);
     let sealed = prepare(json!({ "review": { "enabled": false }, "gates": gates }));
     sealed.run_ralph(&["build"]).expect_code(0);
-    // Before the first agent also the subjects of the last commits, for its prompt.
-    check(&sealed, 4, 5);
+    check(&sealed, 3, 4);
     assert_eq!(sealed.run_git(&["status", "--porcelain"]), "");
 }
 
 #[test]
-fn a_prompt_starts_git_three_times_and_then_three_times_an_iteration() {
+fn a_prompt_starts_git_twice_and_then_once_an_iteration() {
     let sealed = prepare(json!({ "commit": "ralph" }));
     sealed.run_ralph(&["run", "-p", "work", "-m", "4"]).expect_code(1);
-    check(&sealed, 3, 2);
+    check(&sealed, 2, 1);
     assert_eq!(sealed.run_git(&["status", "--porcelain"]), "");
 }

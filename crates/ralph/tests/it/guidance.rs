@@ -361,11 +361,20 @@ fn mistaken_commands_get_a_suggestion() {
     for (words, meant) in [
         (&["rnu"][..], "'run'"),
         (&["biuld"], "'build'"),
+        (&["statuss"], "a similar subcommand exists: 'status'"),
+        (&["tasks", "ad"], "a similar subcommand exists: 'add'"),
         (&["build", "--resume"], "`ralph resume`"),
         (&["-p", "Do it."], "`ralph run -p TEXT`"),
     ] {
         sealed().run_ralph(words).expect_code(2).expect_stderr(meant);
     }
+    let misspelled = ["run", "Do it.", "--agent", "cluade"];
+    sealed().run_ralph(&misspelled).expect_code(4).expect_stderr("did you mean `claude`?");
+    let sealed = sealed();
+    sealed
+        .write_file(".ralph/settings.json", r#"{ "agent": { "command": "cat --squeeze-blank" } }"#);
+    let hint = r#"write "--squeeze-blank" into `agent.flags`"#;
+    sealed.run_ralph(&["run", "Do it."]).expect_code(4).expect_stderr(hint);
 }
 
 #[test]
@@ -381,6 +390,15 @@ fn the_page_of_a_report_has_a_default_name_and_is_opened() {
     assert!(sealed.read_file(&page).contains("<html"), "no page");
     sealed.wait_for("../opened");
     assert!(sealed.read_file("../opened").trim_end().ends_with(&page));
+}
+
+#[test]
+fn the_demo_of_several_tasks_shows_workers_and_their_history() {
+    let end = sealed().run_ralph(&["demo", "--fast", "--jobs", "3"]).expect_code(0);
+    assert!(end.stdout.contains("The workers worked for"), "{}", end.stdout);
+    for name in ["count", "upper", "longest", "lines"] {
+        assert!(end.stdout.contains(&format!("Ralph-Task: {name}")), "{}", end.stdout);
+    }
 }
 
 #[test]

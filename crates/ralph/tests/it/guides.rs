@@ -151,7 +151,7 @@ fn every_command_line_in_the_docs_is_valid() {
     assert!(lines.len() > 40, "{}", lines.len());
     // With `--help` after the command, only its name and subcommand are checked.
     for (name, line) in lines {
-        let line = line.split(['#', '|', '>', ';', '&']).next().unwrap_or_default();
+        let line = line.split(['#', '|', '>', ';', '&', '"']).next().unwrap_or_default();
         let words: Vec<&str> = line.split_whitespace().skip(1).collect();
         let is_option = |word: &&&str| word.starts_with('-');
         let flags: Vec<&str> = words.iter().filter(is_option).copied().collect();

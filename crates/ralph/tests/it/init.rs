@@ -112,6 +112,7 @@ fn force_keeps_backups() {
     sealed.write_file("ralph/prd.md", "Mine, second.\n");
     let end = init(&sealed, &["--name", "Third", "--force"]).expect_code(0);
     assert!(end.stdout.contains("the old one is ralph/prd.md.2.bak"), "{}", end.stdout);
+    assert!(end.stdout.contains("are kept, also with --force"), "{}", end.stdout);
     assert_eq!(sealed.read_file("ralph/prd.md.bak"), "Mine, first.\n");
     assert_eq!(sealed.read_file("ralph/prd.md.2.bak"), "Mine, second.\n");
 }
@@ -278,6 +279,7 @@ fn specifications_are_where_the_settings_say() {
 #[test]
 fn a_prompt_needs_settings_alone() {
     let sealed = repository();
+    sealed.write_program("go", "#!/bin/sh\n");
     sealed.write_file("go.mod", "module notes\n");
     let end = sealed.run_ralph(&["init", "--workflow", "prompt"]).expect_code(0);
     expect![[r#"
@@ -290,7 +292,7 @@ fn a_prompt_needs_settings_alone() {
 
         Next:
           1. Name your agent in .ralph/settings.json: "agent": { "command": "claude" }
-          2. ralph run -p "Do this and that. When all is done, answer <response>DONE</response>."
+          2. ralph run "Implement X, with tests."
     "#]]
     .assert_eq(&end.stdout);
     assert!(sealed.read_file(".ralph/settings.json").contains("\"workflow\": \"prompt\""));
@@ -304,7 +306,7 @@ fn a_prompt_needs_settings_alone() {
         After every iteration these must succeed: ./check
 
         Next:
-          1. ralph run -p "Do this and that. When all is done, answer <response>DONE</response>."
+          1. ralph run "Implement X, with tests."
     "#]]
     .assert_eq(&end.stdout);
     assert_eq!(sealed.read_file(".ralph/settings.json"), mine);
@@ -530,4 +532,14 @@ fn checks_whose_program_is_missing_are_not_written() {
     fs::remove_file(sealed.project_dir().join(".ralph/settings.json")).expect("removed");
     sealed.write_program("mix", "#!/bin/sh\n");
     assert!(init().contains("found   mix test (mix.exs)\n"));
+
+    // Nothing is left of what was found.
+    let sealed = repository();
+    sealed.write_file("mix.exs", "");
+    for workflow in ["prompt", "tasks"] {
+        let end = sealed.run_ralph(&["init", "--yes", "--workflow", workflow]).expect_code(0);
+        let text = "Nothing checks this project yet, because `mix test` cannot run here";
+        assert!(end.stdout.contains(text), "{}", end.stdout);
+        fs::remove_file(sealed.project_dir().join(".ralph/settings.json")).expect("removed");
+    }
 }

@@ -228,6 +228,8 @@ fn asked_of_git(sealed: &Sealed, settings: &Value) -> Vec<String> {
     let work = json!([{ "append": { "path": "work.txt", "text": "work\n" } }, { "text": "more" }]);
     sealed.write_script(&json!([{ "do": work }]), settings);
     committed(sealed);
+    // Without a branch ralph leaves the commit that is checked out to git.
+    sealed.run_git(&["checkout", "--quiet", "--detach"]);
     run(sealed, &["-m", "3"]).expect_code(1);
     assert_eq!(sealed.subjects().len(), 5);
     let text = fs::read_to_string(&log).expect("a log");

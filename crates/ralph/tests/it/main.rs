@@ -12,6 +12,7 @@ mod build;
 mod cheats;
 mod claude;
 mod clean;
+mod clones;
 mod commits;
 mod compaction;
 mod control;
@@ -66,6 +67,8 @@ mod tui;
 mod typing;
 mod users_refs;
 mod wizard;
+mod worker_hosts;
+mod worker_views;
 
 use ralph_testkit::sealed::Sealed;
 use serde_json::{Value, json};
@@ -105,4 +108,17 @@ fn first_then(first: Value, then: Value) -> Value {
 /// Runs `ralph run -p base` with further arguments.
 fn run(sealed: &Sealed, words: &[&str]) -> ralph_testkit::sealed::Finished {
     sealed.run_ralph(&[&["run", "-p", "base"], words].concat())
+}
+
+/// `./check` skips the scenes that take the longest by their names, so they must be right.
+#[test]
+fn every_listed_long_scene_exists() {
+    let program = std::env::current_exe().expect("a test program");
+    let found = std::process::Command::new(program).arg("--list").output().expect("a list").stdout;
+    let found = String::from_utf8_lossy(&found);
+    let found: std::collections::BTreeSet<&str> =
+        found.lines().filter_map(|line| line.strip_suffix(": test")).collect();
+    let listed = include_str!("../../../../scripts/long-scenes").lines();
+    let unknown: Vec<&str> = listed.filter(|name| !found.contains(name)).collect();
+    assert_eq!(unknown, Vec::<&str>::new());
 }

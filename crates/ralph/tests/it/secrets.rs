@@ -156,12 +156,14 @@ fn everything_a_run_writes_is_for_its_owner_only() {
         &json!({ "gates": [{ "name": "g", "command": "echo checked" }] }),
     );
     ralph(&sealed, &["run", "-p", "base"]).expect_code(0);
-    // The index belongs to git, and is in a directory closed to others.
+    // The index and copies of objects are git's, and in a directory closed to others.
     let users = [".ralph/settings.json".to_owned(), "index".to_owned()];
+    let is_object = |path: &PathBuf| path.components().any(|it| it.as_os_str() == "git-objects");
     let mut places = files(&sealed.state_dir());
     places.extend(files(&sealed.project_dir().join(".ralph")));
     places.push(sealed.state_dir());
-    let is_ours = |path: &PathBuf| !users.iter().any(|name| path.ends_with(name));
+    let is_ours =
+        |path: &PathBuf| !is_object(path) && !users.iter().any(|name| path.ends_with(name));
     for path in places.into_iter().filter(is_ours) {
         let mode = fs::metadata(&path).expect("there").permissions().mode();
         assert_eq!(mode & 0o077, 0, "{} has mode {mode:o}", path.display());
@@ -364,4 +366,16 @@ fn public_samples_are_committed_and_the_end_names_the_setting_for_others() {
         assert_eq!(end.stderr.contains(line), code == 1, "{}", end.stderr);
         assert_eq!(sealed.subjects()[0] == "Settings", code == 1, "{}", end.stderr);
     }
+}
+
+#[test]
+fn a_gate_with_a_secret_in_its_command_is_masked_and_runs_once() {
+    let sealed = repository();
+    let gate = format!("test \"{CANARY}\" != x");
+    let gates = json!([{ "command": gate }, { "command": format!("{gate} && true") }]);
+    let calls = json!([{ "do": [{ "claim": "DONE" }] }]);
+    sealed.write_script(&calls, &json!({ "gates": gates, "baseline": "require" }));
+    let end = ralph(&sealed, &["run", "-p", "Do it."]).expect_code(0);
+    assert!(!end.stderr.contains(CANARY), "{}", end.stderr);
+    assert_eq!(sealed.find_events("baseline_checked").len(), 2);
 }

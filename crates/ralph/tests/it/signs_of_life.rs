@@ -148,6 +148,8 @@ fn stop_now_ends_the_agent_and_the_run_can_be_resumed() {
         running.wait_for_end().expect_code(130).expect_stderr("Asked to stop now, ending what is");
         assert_eq!(sealed.survivors(), [""; 0]);
         assert_eq!(sealed.find_events("wished").len(), 2);
+        let report = sealed.run_ralph(&["report"]).expect_code(0).stdout;
+        assert!(!report.contains("repeated after a failure"), "{report}");
         sealed.run_ralph(&["stop", "--now"]).expect_code(1).expect_stderr("No run is active");
         fs::write(sealed.project_dir().join("continue"), "").expect("written");
         sealed.run_ralph(&["resume"]).expect_code(0);

@@ -144,6 +144,9 @@ fn facts_come_as_json() {
             "role": "review",
             "task": "US-001"
           },
+          "sideBySide": [
+            "US-001"
+          ],
           "blocked": [],
           "tasks": [
             {
@@ -158,6 +161,7 @@ fn facts_come_as_json() {
               "dependsOn": [],
               "waitsFor": [],
               "skills": [],
+              "touches": [],
               "libraries": [],
               "needsDocs": false,
               "maxTurns": null,
@@ -372,4 +376,22 @@ fn a_task_is_added_after_tasks_without_an_order() {
     sealed.run_ralph(&["tasks", "add", "Last", "--criteria", "x"]).expect_code(0);
     let shown = sealed.run_ralph(&["tasks"]).expect_code(0).stdout;
     assert!(shown.contains("Next: implement A,"), "{shown}");
+}
+
+#[test]
+fn tasks_that_can_be_done_side_by_side_are_listed() {
+    let sealed = sealed();
+    let story = |id: &str, path: &str| {
+        json!({"id": id, "title": "T", "description": "D", "acceptanceCriteria": ["C"],
+            "passes": false, "touches": [path]})
+    };
+    let stories = [story("A", "src/**"), story("B", "src/b.rs"), story("C", "docs/")];
+    sealed.write_file("prd.json", &json!({ "userStories": stories }).to_string());
+    let shown = sealed.run_ralph(&["tasks"]).expect_code(0).stdout;
+    let end = "Next: implement A, T\nSide by side: A, C\nShare paths, so they wait: B (with A)\n";
+    assert!(shown.ends_with(end), "{shown}");
+    let facts = parsed(&sealed.run_ralph(&["tasks", "--json"]).expect_code(0).stdout);
+    assert_eq!(facts["sideBySide"], json!(["A", "C"]));
+    let task = sealed.run_ralph(&["tasks", "show", "B"]).expect_code(0).stdout;
+    assert!(task.contains("Touches     src/b.rs\n"), "{task}");
 }

@@ -16,7 +16,7 @@ const RESPONSE: &str = "Completion response [DONE]: ";
 const GUARDRAIL: &str = "Add guardrail command (leave blank to finish): ";
 const ACTION: &str = "  Fail action (APPEND|PREPEND|REPLACE): ";
 const HINT: &str = "  Hint (optional, guidance for agent on failure): ";
-const REVIEWS: &str = "Gates by an agent that did not write the work (spec, quality; optional): ";
+const REVIEWS: &str = "Reviews by another agent after the checks (spec, quality; optional): ";
 const SCM: &str = "Configure SCM? (y/N): ";
 const SCM_COMMAND: &str = "  SCM command (e.g., git): ";
 const SCM_TASKS: &str = "  SCM tasks (comma-separated, e.g., commit,push): ";
@@ -350,7 +350,7 @@ fn a_dry_run_shows_what_the_answers_would_write() {
 
 #[test]
 fn a_project_with_packages_is_asked_whether_they_may_be_fetched() {
-    const PACKAGES: &str = "`ralph trust` once (y/N): ";
+    const PACKAGES: &str = "once with `ralph trust` (y/N): ";
     for (line, expect) in [("", false), ("y", true)] {
         let sealed = sealed();
         sealed.write_file("go.mod", "module example.com/x\n");

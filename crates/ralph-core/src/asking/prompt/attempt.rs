@@ -12,7 +12,7 @@ use ralph_model::task::Task;
 
 use super::failure;
 use super::list_ownership::ListOwnership;
-use super::orientation::describe_dependencies;
+use super::orientation::{describe_dependencies, describe_other_workers};
 use super::role::{RenderedPrompt, RoleFrame, RolePrompt};
 use super::task::{self, TaskParts};
 use crate::asking::context::PromptRoom;
@@ -71,9 +71,14 @@ pub fn render_attempt_prompt(
     let before: Vec<&Handoff> = handoffs.iter().rev().skip(1).collect();
     let dependencies =
         (state.tasks.as_ref()).map(|tasks| describe_dependencies(&tasks.list, task, &before));
+    let job = recipe.task_work().and_then(|work| work.job.as_deref());
+    let others = job.map(|job| describe_other_workers(&job.others)).unwrap_or_default();
+    let related: Vec<String> = dependencies.into_iter().chain([others]).collect();
+    let related = related.iter().filter(|it| !it.is_empty()).map(String::as_str);
+    let related = related.collect::<Vec<_>>().join("\n\n");
     let parts = TaskParts {
         task,
-        dependencies: dependencies.as_deref().unwrap_or_default(),
+        dependencies: &related,
         protected: &protected,
         review_feedback: &task.review.feedback,
         diff_command: gathered.diff_command.as_deref(),

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use ralph_model::handoff::Handoff;
 use ralph_model::ids::TaskId;
+use ralph_model::recipe::OtherTask;
 use ralph_model::task::{Task, TaskList, TaskStatus};
 use ralph_model::text;
 
@@ -109,6 +110,32 @@ pub(crate) fn describe_dependencies(list: &TaskList, task: &Task, handoffs: &[&H
         let _ = write!(text, "- {} {title} ({state}, indirectly)\n{decisions}", other.id);
     }
     if text.is_empty() { text } else { format!("Depends on:\n{}", text.trim_end()) }
+}
+
+/// How many tasks of other workers are named.
+const NAMED_OTHERS: usize = 8;
+
+/// Returns the tasks that other workers do at the same time, one line each; empty if there are
+/// none.
+pub(crate) fn describe_other_workers(others: &[OtherTask]) -> String {
+    if others.is_empty() {
+        return String::new();
+    }
+    let mut text = String::from(
+        "Other agents work on these tasks at the same time, in copies of their own. Do not change what belongs to them:\n",
+    );
+    for other in others.iter().take(NAMED_OTHERS) {
+        let title = text::join_to_line(&other.title, TITLE_CHARS);
+        let paths = match other.touches.join(", ") {
+            paths if paths.is_empty() => paths,
+            paths => format!(" ({})", text::join_to_line(&paths, TITLE_CHARS)),
+        };
+        let _ = writeln!(text, "- {} {title}{paths}", other.task);
+    }
+    if others.len() > NAMED_OTHERS {
+        let _ = writeln!(text, "- {} more", others.len() - NAMED_OTHERS);
+    }
+    text.trim_end().to_owned()
 }
 
 /// Returns the tasks that the dependencies of a task depend on, the nearest first.

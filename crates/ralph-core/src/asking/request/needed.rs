@@ -91,7 +91,9 @@ fn add_attempt_materials(state: &RunState, needed: &mut NeededMaterials) {
     needed.texts.extend(task.skills.iter().cloned().map(ProjectText::Skill));
     let log = find_attempt_log(state, task);
     if needs_files(&log) {
-        let paths = find_named_paths(&log.outputs).into_iter().take(MAX_TRIED_PATHS);
+        let paths = find_named_paths(log.outputs.iter().map(|it| it.text.as_str()))
+            .into_iter()
+            .take(MAX_TRIED_PATHS);
         let excerpt = |path| ProjectText::Excerpt { path, chars: CONTEXT_CHARS };
         needed.texts.extend(paths.map(excerpt));
     }

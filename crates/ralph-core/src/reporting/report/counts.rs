@@ -49,6 +49,14 @@ impl ResourceUse {
         };
     }
 
+    /// Adds the resources that another one used.
+    pub(super) fn add_figures(&mut self, other: &Self) {
+        self.iterations = self.iterations.saturating_add(other.iterations);
+        self.asks = self.asks.saturating_add(other.asks);
+        self.ran = self.ran.saturating_add(other.ran);
+        self.add_usage(other.usage());
+    }
+
     /// Returns tokens, money and turns as agents report them.
     pub fn usage(&self) -> Usage {
         Usage {

@@ -21,7 +21,8 @@ use ralph_model::units::{Millis, Timestamp};
 use ralph_model::worktree::AutorunChange;
 use serde::Serialize;
 
-use super::{GateCount, LatestItems, Report, ResourceUse, WaitCount};
+use super::{GateCount, LatestItems, ParallelFigures, Report, ResourceUse, ReviewStats, WaitCount};
+use crate::reporting::parallel_status::ParallelStatus;
 
 /// The version of the summary's format.
 const SUMMARY_VERSION: u32 = 1;
@@ -103,6 +104,12 @@ pub struct Summary {
     /// Changes to autorun files.
     #[serde(rename = "planted", skip_serializing_if = "Vec::is_empty")]
     pub autorun_changes: Vec<AutorunChange>,
+    /// Workers and merge queue of a run that works on several tasks at once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parallel: Option<ParallelStatus>,
+    /// What its workers did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parallel_figures: Option<ParallelFigures>,
 }
 
 /// A question that the user has to answer before a task can continue.
@@ -189,28 +196,6 @@ pub struct DivergingTask {
     pub reviews: u32,
     /// Why they made no progress.
     pub divergence: Divergence,
-}
-
-/// Review statistics of a run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ReviewStats {
-    /// How many tasks had how many reviews.
-    pub tasks_by_count: BTreeMap<u32, u32>,
-    /// How many tasks were approved at the cap.
-    pub at_cap: u32,
-    pub reading: ReviewAssessment,
-}
-
-/// Interpretation of the review statistics.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ReviewAssessment {
-    /// Most tasks passed their first review.
-    Cheap,
-    /// Many tasks took three reviews or more.
-    CatchFaults,
-    Mixed,
 }
 
 /// The figures of one task.
@@ -398,7 +383,13 @@ impl Report {
             warnings: self.warnings.clone(),
             refused: self.refused.clone(),
             autorun_changes: state.autorun_changes.iter().cloned().collect(),
+            parallel: ParallelStatus::from_state(state),
+            parallel_figures: self.workers.summarize(state, self.merge_time()),
         })
+    }
+
+    fn merge_time(&self) -> Millis {
+        self.roles.get(Role::Merge.name()).map_or(Millis::ZERO, |(_, spent)| spent.ran)
     }
 
     fn summarize_tasks(&self, state: &RunState, board: &TaskState) -> Vec<TaskSummary> {
@@ -406,7 +397,8 @@ impl Report {
             state.recipe.task_work().map_or(1, |work| work.attempt_limit(&board.list, &task.id))
         };
         let summary = |task: &Task| {
-            let count = self.tasks.get(&task.id).cloned().unwrap_or_default();
+            let mut count = self.tasks.get(&task.id).cloned().unwrap_or_default();
+            count.spent.add_figures(&self.workers.sum_task(&task.id));
             TaskSummary {
                 id: task.id.clone(),
                 title: task.title.clone(),
@@ -524,32 +516,6 @@ fn list_diverging_tasks(board: &TaskState) -> Vec<DivergingTask> {
         .collect()
 }
 
-impl ReviewStats {
-    /// Returns the review statistics of a list, if there were reviews.
-    pub fn from_list(list: &TaskList) -> Option<Self> {
-        let mut tasks_by_count: BTreeMap<u32, u32> = BTreeMap::new();
-        for task in list.tasks.iter().filter(|task| task.review.count > 0) {
-            *tasks_by_count.entry(task.review.count).or_default() += 1;
-        }
-        let reviewed: u32 = tasks_by_count.values().sum();
-        if reviewed == 0 {
-            return None;
-        }
-        let at_cap = list.tasks.iter().filter(|task| task.review.is_approved_at_cap()).count();
-        let once = tasks_by_count.get(&1).copied().unwrap_or_default();
-        let often: u32 = tasks_by_count.range(3..).map(|(_, tasks)| tasks).sum();
-        // A third of the tasks counts as many, more than half as most.
-        let reading = if once * 2 > reviewed {
-            ReviewAssessment::Cheap
-        } else if often * 3 >= reviewed {
-            ReviewAssessment::CatchFaults
-        } else {
-            ReviewAssessment::Mixed
-        };
-        Some(Self { tasks_by_count, at_cap: u32::try_from(at_cap).unwrap_or(u32::MAX), reading })
-    }
-}
-
 fn describe_current(state: &RunState) -> Option<CurrentIteration> {
     let current = state.current.as_ref()?;
     let at_work = match current.role {
@@ -575,12 +541,14 @@ fn describe_current(state: &RunState) -> Option<CurrentIteration> {
 }
 
 fn sum_resources(state: &RunState) -> ResourceUse {
+    // The limit counts the iterations of workers, and not the merges.
+    let workers = state.parallel.as_ref().map(|it| it.total_iterations());
     let mut total = ResourceUse {
-        iterations: state.iterations,
+        iterations: workers.unwrap_or(state.iterations),
         asks: state.totals.asks,
         ran: state.ran,
         ..ResourceUse::default()
     };
-    total.add_usage(state.totals.usage);
+    total.add_usage(state.total_usage());
     total
 }

@@ -64,6 +64,7 @@ pub(super) fn name_outcome(outcome: &Outcome) -> &'static str {
         Outcome::BaselineBroken { .. } => "baseline_broken",
         Outcome::SandboxBlocked { .. } => "sandbox_blocked",
         Outcome::TasksLost { .. } => "tasks_lost",
+        Outcome::WorkersFailed { .. } => "workers_failed",
         Outcome::Interrupted => "interrupted",
     }
 }

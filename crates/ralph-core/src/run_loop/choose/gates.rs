@@ -151,14 +151,20 @@ fn find_refusal(state: &RunState, current: &Iteration, checking: &Checking) -> O
     let is_due = |kind: &RefusalKind| match kind {
         RefusalKind::ProtectedPaths => !find_forbidden_paths(state, current, seen).is_empty(),
         RefusalKind::GitTampering => !seen.git_tampering.is_empty(),
+        RefusalKind::ConflictMarkers => !seen.conflict_markers.is_empty(),
         RefusalKind::Secrets => is_committed && !seen.leaks.is_empty(),
         // Found when the tree is compared and when the hook runs.
         RefusalKind::UnstableFiles | RefusalKind::CommitHook => false,
     };
-    [RefusalKind::ProtectedPaths, RefusalKind::GitTampering, RefusalKind::Secrets]
-        .into_iter()
-        .filter(|kind| !checking.is_refused(*kind))
-        .find(is_due)
+    [
+        RefusalKind::ProtectedPaths,
+        RefusalKind::GitTampering,
+        RefusalKind::Secrets,
+        RefusalKind::ConflictMarkers,
+    ]
+    .into_iter()
+    .filter(|kind| !checking.is_refused(*kind))
+    .find(is_due)
 }
 
 /// Returns the gates that run after a role, with their index and severity.

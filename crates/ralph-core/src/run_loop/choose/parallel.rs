@@ -5,6 +5,7 @@ use std::cmp::Reverse;
 
 use ralph_model::agent::AgentKind;
 use ralph_model::event::WaitReason;
+use ralph_model::gate::Severity;
 use ralph_model::ids::{IterationNumber, Role};
 use ralph_model::outcome::Outcome;
 use ralph_model::parallel_state::{Candidate, ParallelState};
@@ -16,8 +17,10 @@ use ralph_model::task_state::TaskState;
 use ralph_model::units::{Millis, Timestamp};
 use ralph_model::worker::JobAssignment;
 
-use super::{Leftover, Step, choose_baseline_step, choose_task, is_task_file_stale};
+use super::{Leftover, Step, choose_baseline_step, choose_task, gates, is_task_file_stale};
+use crate::memory::due::find_handoff_trigger;
 use crate::ports::Moment;
+use crate::run_loop::fold::RED_MERGES;
 use crate::tasks::{job, shares, side_by_side};
 
 /// How long a poll may take. The port returns much earlier, to read the user's requests.
@@ -57,8 +60,14 @@ pub(super) fn choose_parallel_step(
             None => Step::Skip { skip: skip.clone(), left: Leftover::Absent },
         };
     }
+    if let Some(worker) = parallel.find_needless_worker(&tasks.list) {
+        return Step::CancelWorker { worker: worker.clone() };
+    }
     if is_task_file_stale(state) {
         return Step::WriteTasks;
+    }
+    if let Some(gate) = find_doubted_gate(state, parallel) {
+        return Step::Baseline { gate, severity: Severity::Hard };
     }
     // Before merging, so that no slot is idle while gates run.
     if let Some(assignment) = find_next_job(state, parallel, policy, moment) {
@@ -90,6 +99,11 @@ fn find_next_job(
     moment: Moment,
 ) -> Option<JobAssignment> {
     let most = parallel.concurrency.min(policy.jobs).max(1) as usize;
+    // If gates were red from the beginning, one worker repairs them and not all of them.
+    let is_repaired = !state.has_red_baseline() || state.totals.passed > 0;
+    if !is_repaired && (parallel.has_live_workers() || !parallel.queue.is_empty()) {
+        return None;
+    }
     if parallel.ending.is_some()
         || parallel.count_live() >= most
         || find_hold(state, parallel, moment.now).is_some()
@@ -110,17 +124,39 @@ fn find_next_job(
         return None;
     }
     let (tasks, work) = (state.tasks.as_ref()?, state.recipe.task_work()?);
-    let task = side_by_side::pick_task(&tasks.list, work.review, parallel, policy)?.id.clone();
+    let task = side_by_side::pick_task(tasks, work.review, parallel, policy)?.id.clone();
     let requeue = parallel.requeued.get(&task);
     let number = parallel.jobs.get(&task).map_or(1, |jobs| jobs + 1);
     Some(JobAssignment {
         worker: job::name_worker(&state.run, &task, number),
         round: requeue.map_or(1, |it| it.round),
-        base: None,
+        base: requeue.and_then(|it| it.base.clone()),
         start_tree: requeue.and_then(|it| it.tree.clone()),
+        conflicts: requeue.map(|it| it.conflicts.clone()).unwrap_or_default(),
+        compacts: find_compaction_duty(state, parallel),
         share: share?,
         task,
     })
+}
+
+/// Returns the last iteration whose handoff the next worker compacts, if it does: a compaction is
+/// due and no other worker has it.
+fn find_compaction_duty(state: &RunState, parallel: &ParallelState) -> Option<IterationNumber> {
+    let is_taken = parallel.running.values().any(|it| it.assignment.compacts.is_some());
+    let policy = state.recipe.memory.as_ref().filter(|_| !is_taken)?;
+    find_handoff_trigger(policy, &state.since_compaction)?;
+    Some(IterationNumber(state.iterations))
+}
+
+/// Returns a command that failed for several candidates in a row. It runs on the tip, which shows
+/// whether the candidates are at fault.
+fn find_doubted_gate(state: &RunState, parallel: &ParallelState) -> Option<usize> {
+    if parallel.ending.is_some() {
+        return None;
+    }
+    let is_doubted = |name: &str| parallel.red_merges.get(name) >= Some(&RED_MERGES);
+    let mut commands = gates::select_baseline_gates(&state.recipe);
+    commands.find(|(_, gate, _)| is_doubted(&gate.name)).map(|(place, _, _)| place)
 }
 
 /// Returns the candidate that lands next. While a task is in its last round, no other lands.
@@ -129,6 +165,10 @@ fn choose_candidate<'a>(
     policy: &ParallelPolicy,
     list: &TaskList,
 ) -> Option<&'a Candidate> {
+    // What is red on the tip is red for every candidate. They land once it is repaired.
+    if let Some(Outcome::BaselineBroken { .. }) = parallel.ending {
+        return None;
+    }
     if let Some(last) = parallel.queue.iter().find(|it| policy.is_last_round(it.round)) {
         return Some(last);
     }

@@ -3,17 +3,19 @@
 
 use proptest::prelude::*;
 use ralph_model::agent::{AgentChoice, AgentKind};
+use ralph_model::budget::Budget;
 use ralph_model::control::{ControlRequestId, UserNote, with_notes};
 use ralph_model::event::{Event, Recorded};
-use ralph_model::ids::{IterationNumber, Role, RunId};
+use ralph_model::ids::{IterationNumber, Role, RunId, WorkerId};
 use ralph_model::outcome::Outcome;
-use ralph_model::recipe::{PromptSource, Recipe};
+use ralph_model::recipe::{ParallelPolicy, PromptSource, Recipe, TaskWork};
 use ralph_model::units::{Millis, Timestamp};
+use ralph_model::worker::{JobAssignment, WorkerShare};
 
 use super::*;
 use crate::ports::{Moment, StopRequest};
 use crate::run_loop::choose::{self, Step};
-use crate::run_loop::fold::{apply_event, start_state};
+use crate::run_loop::fold::{apply_event, fold_events, start_state};
 
 /// An event to record.
 #[derive(Debug, Clone)]
@@ -216,4 +218,71 @@ fn notes_are_appended_to_a_prompt_with_their_authors() {
         with_notes("base\n".into(), &[note(Some("ann"), " one\n"), note(None, "two")]),
         "base\n\n# A note from ann\n\none\n\n# A note from the person who watches this run\n\ntwo"
     );
+}
+
+/// Returns a run with two workers, of which the one on `a` is live.
+fn parallel() -> RunState {
+    let agent = AgentChoice::new(AgentKind::Text, "agent");
+    let mut recipe = Recipe::new(Work::Tasks(TaskWork::new("plan.json")), agent);
+    recipe.parallel = Some(ParallelPolicy::new(2));
+    let first = Event::RunStarted {
+        journal: 3,
+        version: "0".into(),
+        run: RunId("r".into()),
+        project: "/p".into(),
+        recipe: Box::new(recipe),
+    };
+    let job = |task: &str| Event::JobAssigned {
+        assignment: Box::new(JobAssignment {
+            worker: WorkerId(format!("r-{task}-r1")),
+            task: TaskId(task.into()),
+            round: 1,
+            base: None,
+            start_tree: None,
+            conflicts: Vec::new(),
+            compacts: None,
+            share: WorkerShare { budget: Budget::default(), iterations: 1 },
+        }),
+    };
+    let lost = Event::WorkerLost { worker: Some(WorkerId("r-b-r1".into())), reason: "x".into() };
+    let events = [first, job("a"), job("b"), lost];
+    let recorded = events.into_iter().zip(1..).map(|(event, seq)| Recorded {
+        seq,
+        at: Timestamp(0),
+        ran: Millis::ZERO,
+        event,
+    });
+    fold_events(&recorded.collect::<Vec<_>>()).expect("the events fit")
+}
+
+#[test]
+fn a_note_for_a_task_needs_a_worker_at_work_on_it() {
+    let note = |task: &str, text: &str| ControlRequest::TaskNote {
+        task: TaskId(task.into()),
+        text: text.into(),
+    };
+    let state = parallel();
+    assert_eq!(find_refusal(&state, &note("a", "x")), None);
+    for (request, expect) in [
+        (note("a", " "), "it is empty"),
+        (note("b", "x"), "no worker is at work on b"),
+        (note("c", "x"), "no worker is at work on c"),
+    ] {
+        assert_eq!(find_refusal(&state, &request).as_deref(), Some(expect), "{request:?}");
+    }
+    let refused = find_refusal(&begun(), &note("a", "x"));
+    assert_eq!(refused.as_deref(), Some("the run works on one task at a time"));
+}
+
+#[test]
+fn notes_for_workers_do_not_wait_in_the_coordinator() {
+    let mut state = parallel();
+    for number in 0..=MAX_WAITING_NOTES {
+        let request = ControlRequest::Note { text: "x".into() };
+        assert_eq!(find_refusal(&state, &request), None, "note {number}");
+        let id = ControlRequestId(number.to_string());
+        let asked = SubmittedRequest { id, at: Timestamp(0), by: None, request };
+        after(&mut state, Event::ControlRequested { asked, refused: None });
+    }
+    assert_eq!(state.control.notes, []);
 }

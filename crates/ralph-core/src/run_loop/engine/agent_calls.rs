@@ -24,7 +24,11 @@ use crate::ports::{Moment, Ports, View};
 
 impl Engine<'_> {
     /// Calls an agent, and records the call before and the reply after it.
-    pub(super) fn call_agent(&mut self, order: CallOrder, moment: Moment) -> Result<(), StepError> {
+    pub(super) fn call_agent(
+        &mut self,
+        order: &CallOrder,
+        moment: Moment,
+    ) -> Result<(), StepError> {
         if order.purpose == Purpose::Work {
             self.ensure_plan()?;
             // The agent of the previous call did not finish, so its edits of the list are
@@ -36,7 +40,7 @@ impl Engine<'_> {
         }
         let materials = self.read_materials(&order.purpose)?;
         let BuiltRequest { request, token, instructions, budget, warnings } =
-            build_request(&self.state, &order, moment, &materials)?;
+            build_request(&self.state, order, moment, &materials)?;
         for warning in warnings {
             self.warn_once(warning)?;
         }
@@ -46,7 +50,7 @@ impl Engine<'_> {
         self.record_event(Event::Asked {
             ask: order.ask,
             role: request.role,
-            purpose: order.purpose,
+            purpose: order.purpose.clone(),
             agent: request.agent.kind,
             command: self.ports.agent.command_line(&request),
             prompt_chars: request.prompt.chars().count(),
@@ -59,6 +63,7 @@ impl Engine<'_> {
         let active = build_call_state(&self.state, &request, moment.now);
         let published = self.ports.store.publish_view(&View::HookState(&active));
         self.warn_on_error(published)?;
+        self.show_base_instructions(&order.purpose)?;
         let Ports { agent, store, clock, ui, .. } = &mut self.ports;
         let mut warned = Ok(());
         let reply = agent.ask(&request, &mut |event| {
@@ -71,6 +76,7 @@ impl Engine<'_> {
             warned = record_with(&mut self.state, *store, *clock, *ui, event);
         });
         warned?;
+        self.restore_instructions(&order.purpose)?;
         self.record_reply(order.ask, reply)
     }
 
@@ -117,6 +123,7 @@ impl Engine<'_> {
         purpose: Purpose,
         moment: Moment,
     ) -> Result<(), StepError> {
+        self.restore_instructions(&purpose)?;
         let call = self.map_current(|current| current.call_state(&purpose).cloned()).flatten();
         let call = call.unwrap_or_default();
         let order = CallOrder { ask, purpose, size: call.size };
@@ -124,7 +131,7 @@ impl Engine<'_> {
             build_request_without_prompt(&self.state, &order, call.token.as_deref(), moment);
         match self.ports.agent.recover(&request) {
             Some(reply) => self.record_reply(ask, reply),
-            None => self.call_agent(CallOrder { ask: AskNumber(ask.0 + 1), ..order }, moment),
+            None => self.call_agent(&CallOrder { ask: AskNumber(ask.0 + 1), ..order }, moment),
         }
     }
 

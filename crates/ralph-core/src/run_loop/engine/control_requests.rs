@@ -36,7 +36,10 @@ impl Engine<'_> {
             | ControlRequest::Resume
             | ControlRequest::Stop
             | ControlRequest::StopNow => Some(SUPERSEDED.to_owned()),
-            ControlRequest::Skip { .. } | ControlRequest::Note { .. } => None,
+            ControlRequest::Skip { .. }
+            | ControlRequest::Note { .. }
+            | ControlRequest::TaskNote { .. }
+            | ControlRequest::Hold { .. } => None,
         })
     }
 
@@ -81,7 +84,15 @@ impl Engine<'_> {
             | ControlRequest::Resume
             | ControlRequest::Stop
             | ControlRequest::StopNow
-            | ControlRequest::Note { .. } => self.send_to_workers(request),
+            | ControlRequest::Note { .. }
+            | ControlRequest::Hold { .. } => self.send_to_workers(request),
+            ControlRequest::TaskNote { task, text } => {
+                let parallel = self.state.parallel.as_ref();
+                if let Some(worker) = parallel.and_then(|it| it.find_worker_of(task)) {
+                    let note = ControlRequest::Note { text: text.clone() };
+                    self.ports.workers.send_request(worker, &note);
+                }
+            }
             ControlRequest::Skip { .. } => {}
         }
     }

@@ -24,7 +24,16 @@ impl Engine<'_> {
             let reason = "there is no candidate for the task".to_owned();
             (WorkerId(String::new()), MergeOutcome::Missing { reason })
         };
+        let warning = match &outcome {
+            MergeOutcome::Clean { edits, .. } => describe_edits(edits),
+            MergeOutcome::Same { .. }
+            | MergeOutcome::Conflict { .. }
+            | MergeOutcome::Missing { .. } => None,
+        };
         self.record_event(Event::CandidateMerged { worker, outcome })?;
+        if let Some(text) = warning {
+            self.record_event(Event::Warned { text })?;
+        }
         Ok(())
     }
 
@@ -45,4 +54,18 @@ fn find_requeued_tree(current: &Iteration) -> Option<(WorkerId, TreeId)> {
         || current.commit_refusal().is_some();
     let tree = merged.outcome.tree().filter(|_| is_requeued)?;
     Some((merged.worker.clone(), tree.clone()))
+}
+
+/// Describes that what the user changed and did not commit is committed with what lands: the
+/// gates run on both.
+fn describe_edits(edits: &[String]) -> Option<String> {
+    let (first, rest) = edits.split_first()?;
+    let others = match rest.len() {
+        0 => String::new(),
+        1 => " and one other file".to_owned(),
+        count => format!(" and {count} other files"),
+    };
+    Some(format!(
+        "`{first}`{others} had changes that were not committed; they are part of what lands now"
+    ))
 }

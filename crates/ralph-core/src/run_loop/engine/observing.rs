@@ -3,10 +3,15 @@
 //! Not here: gates (`checking`).
 
 use ralph_model::event::Event;
+use ralph_model::ids::Role;
 use ralph_model::worktree::{Checkpoint, History};
 
 use super::checking::describe_kept_ref;
 use super::{Engine, StepError};
+use crate::ports::ProjectText;
+
+/// How much of a file is searched for conflict markers.
+const MARKED_CHARS: usize = 1_000_000;
 
 impl Engine<'_> {
     /// Observes the agent's changes. Where only ralph commits, commits made by the agent
@@ -30,29 +35,51 @@ impl Engine<'_> {
         if let Some(seen) = &observation
             && (self.is_forbidden_history(seen.history) || kept.is_some())
         {
-            let agent_did = match seen.history {
-                History::Advanced { commits: 1 } => "the agent made a commit".to_owned(),
-                History::Advanced { commits } => format!("the agent made {commits} commits"),
-                History::Rewritten => {
-                    "the agent rewrote the history or switched the branch".to_owned()
-                }
+            let deed = match seen.history {
+                History::Advanced { commits: 1 } => "made a commit".to_owned(),
+                History::Advanced { commits } => format!("made {commits} commits"),
+                History::Rewritten => "rewrote the history or switched the branch".to_owned(),
                 // The history was reset before ralph died, which was not recorded.
-                History::Same => "the agent made commits or switched the branch".to_owned(),
+                History::Same => "made commits or switched the branch".to_owned(),
             };
             let place = describe_kept_ref(kept.as_deref());
-            self.record_event(Event::Warned {
-                text: format!(
-                    "{agent_did}, which it may not do here: the history was restored{place}"
-                ),
-            })?;
+            let text = if self.map_current(|current| current.role) == Some(Role::Merge) {
+                format!(
+                    "the user or a gate {deed} during a merge, so the changes are part of what \
+                     lands: the history was restored{place}"
+                )
+            } else {
+                format!(
+                    "the agent {deed}, which it may not do here: the history was restored{place}"
+                )
+            };
+            self.record_event(Event::Warned { text })?;
             let tampering = seen.git_tampering.clone();
             observation = self.ports.vcs.observe(&base, &watched)?;
             if let Some(again) = &mut observation {
                 again.git_tampering.extend(tampering);
             }
         }
+        if let Some(seen) = &mut observation {
+            seen.conflict_markers = self.find_conflict_markers();
+        }
         self.record_event(Event::Observed { observation, kept })?;
         Ok(())
+    }
+
+    /// Returns the files with conflict markers among those that were in conflict when the job of
+    /// this run began.
+    fn find_conflict_markers(&mut self) -> Vec<String> {
+        let work = self.state.recipe.task_work();
+        let paths = work.and_then(|work| work.job.as_deref()).map(|job| job.conflicts.clone());
+        let mut paths = paths.unwrap_or_default();
+        let is_marker = |line: &str| line.starts_with("<<<<<<<") || line.starts_with(">>>>>>>");
+        paths.retain(|path| {
+            let file = ProjectText::Excerpt { path: path.clone(), chars: MARKED_CHARS };
+            let text = self.ports.store.read_text(&file).ok().flatten();
+            text.is_some_and(|text| text.lines().any(is_marker))
+        });
+        paths
     }
 
     /// Returns whether an unchanged history may have been reset by an earlier process.

@@ -1,14 +1,17 @@
 //! Starts jobs of a parallel run, and records what workers report.
 
+use ralph_model::agent::AgentKind;
 use ralph_model::control::ControlRequest;
 use ralph_model::event::Event;
-use ralph_model::ids::WorkerId;
+use ralph_model::failure::RateLimitAction;
+use ralph_model::ids::{IterationNumber, WorkerId};
+use ralph_model::memory::{Compacted, Memory};
 use ralph_model::outcome::Outcome;
 use ralph_model::units::Timestamp;
-use ralph_model::worker::{JobAssignment, JobResult, WorkerEvent};
+use ralph_model::worker::{JobAssignment, JobResult, WorkerEvent, WorkerLimitKind};
 
 use super::{Engine, EngineError, StepError};
-use crate::ports::{FetchOutcome, Moment, StopRequest};
+use crate::ports::{Activity, FetchOutcome, Moment, StopRequest, View};
 use crate::run_loop::choose;
 use crate::tasks::job;
 
@@ -34,8 +37,10 @@ impl Engine<'_> {
             return Ok(());
         };
         if let Err(error) = self.ports.workers.start_job(&job) {
-            let (worker, reason) = (Some(worker), error.message);
-            self.record_event(Event::WorkerLost { worker, reason })?;
+            // The host is gone, and all of its workers with it.
+            let reason = error.message;
+            self.record_event(Event::WorkerLost { worker: None, reason: reason.clone() })?;
+            self.record_event(Event::WorkerLost { worker: Some(worker), reason })?;
         }
         Ok(())
     }
@@ -49,8 +54,13 @@ impl Engine<'_> {
         if moment.stop == StopRequest::Stop || self.state.control.stop.is_some() {
             self.send_to_workers(&ControlRequest::Stop);
         }
-        for event in self.ports.workers.poll_events(until, &mut |_| {}) {
+        let (ui, state) = (&mut *self.ports.ui, &self.state);
+        let mut tick = |_| ui.show_activity(&Activity::Workers(state));
+        for event in self.ports.workers.poll_events(until, &mut tick) {
             self.record_worker_event(event)?;
+        }
+        if !choose::is_task_file_stale(&self.state) {
+            self.merge_task_file_edits()?;
         }
         Ok(())
     }
@@ -63,7 +73,27 @@ impl Engine<'_> {
         }
     }
 
-    /// Ends a worker whose task the user skips.
+    /// Asks the other live workers not to call an agent whose limit one of them met: all of them
+    /// would be refused.
+    fn send_hold(&mut self, limited: &WorkerId, agent: AgentKind) {
+        let Some(parallel) = &self.state.parallel else { return };
+        let Some(until) = parallel.holds.get(&agent).copied() else { return };
+        let running = parallel.running.iter();
+        for (worker, _) in running.filter(|(worker, it)| it.is_live && *worker != limited) {
+            self.ports.workers.send_request(worker, &ControlRequest::Hold { agent, until });
+        }
+    }
+
+    /// Publishes the memory that a worker compacted.
+    fn publish_compacted_memory(&mut self, memory: Memory) -> Result<(), EngineError> {
+        let compacted = Compacted { memory, resolved: Vec::new(), left_out: Vec::new() };
+        let iteration = IterationNumber(self.state.iterations);
+        let view = View::Memory { run: &self.state.run, iteration, compacted: &compacted };
+        let published = self.ports.store.publish_view(&view);
+        self.warn_on_error(published)
+    }
+
+    /// Ends a worker whose task the user skips or removes.
     pub(super) fn cancel_worker(&mut self, worker: WorkerId) -> Result<(), EngineError> {
         self.ports.workers.cancel_worker(&worker);
         self.record_event(Event::WorkerCanceled { worker })
@@ -95,7 +125,19 @@ impl Engine<'_> {
             WorkerEvent::Ended { worker, result } => self.fetch_result(worker, result)?,
             WorkerEvent::Lost { worker, reason } => Event::WorkerLost { worker, reason },
         };
-        self.record_event(recorded)?;
+        self.record_event(recorded.clone())?;
+        if let Event::WorkerLimited { worker, agent, kind, .. } = &recorded {
+            // Where a run does not wait for limits, an overload must not end the workers.
+            let must_wait = self.state.recipe.rate_limit.wait == RateLimitAction::Wait;
+            if must_wait || *kind == WorkerLimitKind::UsageLimit {
+                self.send_hold(worker, *agent);
+            }
+        }
+        if let Event::WorkerEnded { result, .. } = recorded
+            && let Some(memory) = result.memory
+        {
+            self.publish_compacted_memory(*memory)?;
+        }
         Ok(())
     }
 

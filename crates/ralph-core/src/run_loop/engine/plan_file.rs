@@ -14,7 +14,12 @@ impl Engine<'_> {
     /// Makes sure that a plan exists before an agent is called that follows it.
     pub(super) fn ensure_plan(&mut self) -> Result<(), StepError> {
         let Some(plan) = self.state.recipe.plan.clone() else { return Ok(()) };
-        let look = self.ports.store.inspect_plan(&plan.file);
+        let look = self.inspect_plan(&plan);
+        // The agent may have changed it in a call that failed, or the user while the run was stopped.
+        if look.removed().is_some_and(|removed| removed.items != self.state.removed_items) {
+            self.record_event(Event::PlanSeen { look: look.clone() })?;
+        }
+        self.ports.store.keep_plan(&plan.file);
         match (&look, plan.part) {
             (PlanState::Lost { copy: PlanCopy::None, .. }, PlanPart::Follows) => {
                 Err(StepError::Outcome(Outcome::PlanMissing))
@@ -29,8 +34,11 @@ impl Engine<'_> {
     /// Records the state of the plan after the agent.
     pub(super) fn record_plan_state(&mut self) -> Result<(), EngineError> {
         let Some(plan) = self.state.recipe.plan.clone() else { return Ok(()) };
-        let look = self.ports.store.inspect_plan(&plan.file);
-        self.record_event(Event::PlanSeen { look })
+        let look = self.inspect_plan(&plan);
+        self.record_event(Event::PlanSeen { look })?;
+        // Only now: a comparison with the new copy would find no item removed.
+        self.ports.store.keep_plan(&plan.file);
+        Ok(())
     }
 
     /// Restores the plan if the agent lost it. Safe to repeat after a crash.
@@ -48,8 +56,12 @@ impl Engine<'_> {
     /// Restores the last good plan, however the run ends.
     pub(super) fn restore_plan_file(&mut self) -> Result<(), EngineError> {
         let Some(plan) = self.state.recipe.plan.clone() else { return Ok(()) };
-        let look = self.ports.store.inspect_plan(&plan.file);
+        let look = self.inspect_plan(&plan);
         self.restore_plan(&plan, &look)
+    }
+
+    fn inspect_plan(&mut self, plan: &PlanFile) -> PlanState {
+        self.ports.store.inspect_plan(&plan.file, &self.state.removed_items)
     }
 
     fn restore_plan(&mut self, plan: &PlanFile, look: &PlanState) -> Result<(), EngineError> {

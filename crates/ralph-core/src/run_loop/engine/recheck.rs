@@ -12,7 +12,7 @@ use ralph_model::refusal::RefusalKind;
 use ralph_model::text;
 use ralph_model::worktree::{CheckedOut, Checkpoint, Survey, TreeDiff, UNCOMMITTED_FILES};
 
-use super::{Engine, StepError};
+use super::{Engine, EngineError, StepError};
 use crate::landing::scm;
 use crate::ports::{HookResult, HookTrial, Observation};
 use crate::run_loop::choose;
@@ -52,6 +52,7 @@ impl Engine<'_> {
             return Ok(Recheck::Same);
         };
         let Checkpoint::Git { tree: Some(tree), .. } = &seen else { return Ok(Recheck::Same) };
+        self.ports.store.sync_events().map_err(EngineError::from)?;
         let refusal = match self.ports.vcs.run_commit_hook(tree)? {
             HookResult::Absent => return Ok(Recheck::Same),
             HookResult::Interrupted => return Err(StepError::Outcome(Outcome::Interrupted)),

@@ -24,6 +24,10 @@ impl Engine<'_> {
             RefusalKind::Secrets => leak::format_leak_feedback(&seen.leaks),
             // The files have been restored.
             RefusalKind::GitTampering => describe_git_tampering(&seen.git_tampering),
+            RefusalKind::ConflictMarkers => format!(
+                "Conflict markers (`<<<<<<<`, `>>>>>>>`) are left in these files. Resolve the conflicts, so that the work of both sides is kept:\n- {}",
+                seen.conflict_markers.join("\n- ")
+            ),
             RefusalKind::UnstableFiles | RefusalKind::CommitHook => return Ok(()),
         };
         self.record_refusal(kind, output)?;

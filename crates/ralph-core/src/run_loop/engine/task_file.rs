@@ -75,7 +75,15 @@ impl Engine<'_> {
         match found {
             TasksFound::Same => Ok(false),
             TasksFound::Edited(found) => {
-                let merged = external_edits::merge_edits(&tasks.list, &found, current);
+                let merged = match &self.state.parallel {
+                    Some(parallel) => external_edits::merge_edits_during_jobs(
+                        &tasks.list,
+                        &found,
+                        current,
+                        parallel,
+                    ),
+                    None => external_edits::merge_edits(&tasks.list, &found, current),
+                };
                 self.record_merged_list(merged)
             }
             TasksFound::Broken { message } => {

@@ -18,7 +18,9 @@ pub(super) fn apply_request(
     at: Timestamp,
 ) {
     state.control.record_id(&asked.id);
-    if refused.is_none() {
+    // The workers of a parallel run got the note; the coordinator has no prompt for it.
+    let is_passed_on = state.parallel.is_some() && asked.request.note().is_some();
+    if refused.is_none() && !is_passed_on {
         let paused = state.control.apply_request(asked, at);
         state.totals.paused = state.totals.paused.saturating_add(paused);
     }

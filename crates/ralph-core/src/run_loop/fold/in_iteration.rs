@@ -54,7 +54,15 @@ pub(super) fn apply_in_iteration(
             }
         }
         Event::Replied { ask, reply } => apply_reply(state, current, *ask, reply, recorded.at),
-        Event::PlanSeen { look } => current.update_checking(|it| it.plan = Some(look.clone())),
+        Event::PlanSeen { look } => {
+            if let Some(removed) = look.removed() {
+                state.removed_items.clone_from(&removed.items);
+            }
+            // Before an agent call only what was removed is of interest.
+            if current.checking().is_some() {
+                current.update_checking(|it| it.plan = Some(look.clone()));
+            }
+        }
         Event::AgentListRead { diff } => {
             current.update_checking(|it| it.list_diff = Some(diff.clone()));
         }
@@ -309,6 +317,8 @@ fn apply_reply(
     }
     if asking.end.is_none() {
         match &reply.failure {
+            // The user stopped it; nothing failed.
+            Some(failure) if failure.class == FailureClass::Interrupted => {}
             Some(_) => state.totals.retries += 1,
             None => state.totals.follow_ups += 1,
         }

@@ -124,7 +124,14 @@ fn close_iteration(state: &mut RunState, at: Timestamp) {
             tasks.record_left_open(handoff);
         }
     }
-    if let (Some(_), Role::Implement | Role::Fix) = (&state.recipe.memory, current.role) {
+    let is_coding = match current.role {
+        Role::Implement | Role::Fix => true,
+        Role::Merge => judgement.handoff.is_some(),
+        Role::Prompt | Role::Plan | Role::Build | Role::Review | Role::Compact | Role::Message => {
+            false
+        }
+    };
+    if state.recipe.memory.is_some() && is_coding {
         let has_passed = matches!(&judgement.verdict, Verdict::Complete | Verdict::Passed { .. })
             && refusal.is_none();
         let attempted = if has_passed { AttemptOutcome::Passed } else { AttemptOutcome::NotPassed };

@@ -8,6 +8,7 @@ use ralph_model::parallel_state::{
 };
 use ralph_model::phase::Iteration;
 use ralph_model::run::RunState;
+use ralph_model::worktree::Checkpoint;
 
 use crate::run_loop::landing_plan;
 
@@ -65,12 +66,28 @@ pub(super) fn close_merge(state: &mut RunState, current: &Iteration) {
     };
     let place = parallel.queue.iter().position(|it| it.task == *task);
     let Some(candidate) = place.map(|place| parallel.queue.remove(place)) else { return };
+    count_red_gates(parallel, current);
     match settled.and_then(|settled| settled.attempt) {
         Some(failed) if failed.gives_up.is_none() => {
             parallel.requeued.insert(task.clone(), build_requeue(current, &candidate));
         }
         Some(_) => {}
-        None => parallel.concurrency = (parallel.concurrency + 1).min(policy.jobs),
+        None => {
+            parallel.concurrency = (parallel.concurrency + 1).min(policy.jobs);
+            parallel.overloads = 0;
+        }
+    }
+}
+
+/// Counts how often in a row gates failed. Conflicts say nothing about gates.
+fn count_red_gates(parallel: &mut ParallelState, current: &Iteration) {
+    let merged = current.checking().and_then(|it| it.merge.as_deref()).map(|it| &it.outcome);
+    let Some(MergeOutcome::Same { .. } | MergeOutcome::Clean { .. }) = merged else { return };
+    let is_red =
+        |name: &String| current.gates().iter().any(|it| it.gate == *name && it.is_hard_failure());
+    parallel.red_merges.retain(|name, _| is_red(name));
+    for result in current.gates().iter().filter(|it| it.is_hard_failure()) {
+        *parallel.red_merges.entry(result.gate.clone()).or_default() += 1;
     }
 }
 
@@ -81,5 +98,16 @@ fn build_requeue(current: &Iteration, candidate: &Candidate) -> Requeue {
     };
     let merged = current.checking().and_then(|it| it.merge.as_deref());
     let tree = merged.and_then(|it| it.outcome.tree()).cloned();
-    Requeue { round: candidate.round + 1, reason, tree }
+    let base = match current.checkpoint() {
+        Some(Checkpoint::Git { head, .. }) => head.clone().filter(|_| tree.is_some()),
+        Some(Checkpoint::None) | None => None,
+    };
+    let conflicts = match merged.map(|it| &it.outcome) {
+        Some(MergeOutcome::Conflict { paths, .. }) => paths.clone(),
+        Some(
+            MergeOutcome::Same { .. } | MergeOutcome::Clean { .. } | MergeOutcome::Missing { .. },
+        )
+        | None => Vec::new(),
+    };
+    Requeue { round: candidate.round + 1, reason, base, tree, conflicts }
 }

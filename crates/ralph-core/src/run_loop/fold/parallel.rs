@@ -3,8 +3,12 @@
 //! Sums are those of a worker's whole run, so a report that comes twice changes nothing. Not
 //! here: merges (`merging`).
 
+use ralph_model::agent::AgentKind;
 use ralph_model::event::{Event, Recorded};
-use ralph_model::ids::WorkerId;
+use ralph_model::fingerprint::Fingerprint;
+use ralph_model::gate::{GateResult, GateStatus};
+use ralph_model::ids::{IterationNumber, RunId, WorkerId};
+use ralph_model::memory::CompactionTrigger;
 use ralph_model::outcome::Outcome;
 use ralph_model::parallel_state::{Candidate, ParallelState, RunningWorker};
 use ralph_model::run::RunState;
@@ -13,11 +17,20 @@ use ralph_model::task_state::{FileState, TaskState};
 use ralph_model::units::{Millis, Timestamp};
 use ralph_model::worker::{JobAssignment, JobResult, WorkerLimitKind};
 
+use crate::memory::due::find_handoff_trigger;
+use crate::memory::since_compaction::{AttemptOutcome, record_coding_iteration};
+
 /// How often a worker may be lost. After that something is wrong that no repetition cures.
 const MAX_LOSSES: u32 = 3;
 
-/// How long no worker calls an agent whose provider is overloaded.
-const OVERLOAD_PAUSE: Millis = Millis::from_secs(30);
+/// How long no worker calls an agent that takes no calls, the first time.
+const LIMIT_PAUSE: Millis = Millis::from_secs(30);
+
+/// How often this doubles: to about half an hour.
+const MOST_DOUBLINGS: u32 = 6;
+
+/// For how many candidates in a row a gate fails until it runs on the tip.
+pub(crate) const RED_MERGES: u32 = 2;
 
 /// Applies an event of a worker.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the fold lists every event and sorts them")]
@@ -42,11 +55,7 @@ pub(super) fn apply_worker_event(state: &mut RunState, recorded: &Recorded) {
             }
         }
         Event::WorkerLimited { agent, until, kind, worker: _ } => {
-            let pause = recorded.at.saturating_add(OVERLOAD_PAUSE);
-            parallel.holds.insert(*agent, until.unwrap_or(pause));
-            if *kind == WorkerLimitKind::Overload {
-                parallel.concurrency = (parallel.concurrency / 2).max(1);
-            }
+            apply_limit(parallel, &state.run, *agent, *until, *kind, recorded.at);
         }
         Event::WorkerEnded { worker, result } => end_worker(state, worker, result, recorded.at),
         Event::WorkerLost { worker: None, .. } => stop_all_workers(parallel),
@@ -59,6 +68,73 @@ pub(super) fn apply_worker_event(state: &mut RunState, recorded: &Recorded) {
             }
         }
         _ => {}
+    }
+}
+
+/// Holds the calls of an agent. A report that comes during a hold is about the same limit.
+fn apply_limit(
+    parallel: &mut ParallelState,
+    run: &RunId,
+    agent: AgentKind,
+    until: Option<Timestamp>,
+    kind: WorkerLimitKind,
+    at: Timestamp,
+) {
+    let held = parallel.holds.get(&agent).copied().filter(|held| *held > at);
+    let pause = at.saturating_add(choose_pause(run, parallel.overloads));
+    let until = until.or(held).unwrap_or(pause);
+    parallel.holds.insert(agent, held.map_or(until, |held| held.max(until)));
+    if held.is_none() {
+        parallel.overloads = parallel.overloads.saturating_add(1);
+        if kind == WorkerLimitKind::Overload {
+            parallel.concurrency = (parallel.concurrency / 2).max(1);
+        }
+    }
+}
+
+/// Returns how long no worker calls an agent: twice as long each time, and up to a quarter more,
+/// so that several runs do not call again at the same moment.
+pub(crate) fn choose_pause(run: &RunId, times: u32) -> Millis {
+    let pause = LIMIT_PAUSE.0 << times.min(MOST_DOUBLINGS);
+    let print = Fingerprint::from_texts([run.0.as_str(), &times.to_string()]).0;
+    let sum = print.bytes().map(u64::from).sum::<u64>();
+    Millis(pause + pause / 4 * (sum % 100) / 100)
+}
+
+/// Returns whether a gate ran on the tip because it failed for several candidates.
+pub(super) fn is_tip_check(state: &RunState, result: &GateResult) -> bool {
+    let red = state.parallel.as_ref().and_then(|it| it.red_merges.get(&result.gate));
+    red.is_some_and(|count| *count >= RED_MERGES)
+}
+
+/// Applies the result of a gate on the tip. If it fails there, no candidate is at fault, and the
+/// run ends.
+pub(super) fn apply_tip_check(state: &mut RunState, result: &GateResult) {
+    let Some(parallel) = &mut state.parallel else { return };
+    parallel.red_merges.clear();
+    if result.status == GateStatus::Failed {
+        let gates = vec![result.gate.clone()];
+        parallel.ending.get_or_insert(Outcome::BaselineBroken { gates, sandbox: None });
+    }
+}
+
+/// Takes over the memory that a worker compacted, if it had to. Handoffs that landed since its
+/// start wait for the next compaction.
+fn settle_compaction(state: &mut RunState, assignment: &JobAssignment, result: &JobResult) {
+    let (Some(last), Some(policy)) = (assignment.compacts, &state.recipe.memory) else { return };
+    let since = &mut state.since_compaction;
+    let Some(memory) = &result.memory else {
+        let trigger = find_handoff_trigger(policy, since);
+        since.record_failed_compaction(trigger.unwrap_or(CompactionTrigger::Periodic), None);
+        return;
+    };
+    state.memory = Some(memory.clone());
+    let mut later = std::mem::take(&mut since.handoffs);
+    later.retain(|it| it.iteration > last);
+    since.record_compaction(IterationNumber(state.iterations), None);
+    for pending in later {
+        let handoff = pending.handoff.as_deref();
+        record_coding_iteration(since, pending.iteration, handoff, AttemptOutcome::Passed);
     }
 }
 
@@ -87,7 +163,7 @@ fn record_loss(parallel: &mut ParallelState, worker: &WorkerId, reason: &str) {
     if running.losses > MAX_LOSSES {
         let message = format!("worker {worker} was lost {} times: {reason}", running.losses);
         running.losses = 0;
-        parallel.ending.get_or_insert(Outcome::GitFailed { message });
+        parallel.ending.get_or_insert(Outcome::WorkersFailed { message });
     }
 }
 
@@ -103,6 +179,7 @@ fn end_worker(state: &mut RunState, worker: &WorkerId, result: &JobResult, at: T
     let Some(mut ended) = parallel.running.remove(worker) else { return };
     (ended.usage, ended.iterations, ended.ran) = (result.usage, result.iterations, result.ran);
     ended.is_live = false;
+    let assignment = ended.assignment.clone();
     let has_failed = result.task.as_ref().is_some_and(|task| task.status == TaskStatus::Failed);
     let commit = result.commit.clone().or_else(|| ended.assignment.base.clone());
     match (&result.outcome, commit) {
@@ -110,7 +187,10 @@ fn end_worker(state: &mut RunState, worker: &WorkerId, result: &JobResult, at: T
             count_worker(parallel, &ended);
             let JobAssignment { task, round, .. } = ended.assignment;
             let (worker, result) = (worker.clone(), Box::new(result.clone()));
-            parallel.queue.push(Candidate { worker, task, round, commit, result, since: at });
+            let candidate =
+                Candidate { worker, task, round, commit, result: result.clone(), since: at };
+            parallel.queue.push(candidate);
+            settle_compaction(state, &assignment, &result);
         }
         // The worker judged it: the task fails here as it did there.
         (Outcome::TasksLeft { .. }, _) if has_failed => {
@@ -118,6 +198,7 @@ fn end_worker(state: &mut RunState, worker: &WorkerId, result: &JobResult, at: T
             if let Some(tasks) = &mut state.tasks {
                 fail_task(tasks, &ended.assignment, result);
             }
+            settle_compaction(state, &assignment, result);
         }
         // It continues later, in its clone.
         (

@@ -73,8 +73,13 @@ pub(crate) fn apply_settled(
         }
     }
     if let Some(judgement) = current.judgement() {
-        let proposed = judgement.amended.iter().filter_map(|it| it.proposed.as_ref());
-        tasks.proposed.extend(proposed.map(|proposed| proposed.id.clone()));
+        for amended in &judgement.amended {
+            if let Some(proposed) = &amended.proposed
+                && tasks.proposed.insert(proposed.id.clone())
+            {
+                tasks.proposals.push(amended.clone());
+            }
+        }
         if let Some(new) = judgement.complaint.clone() {
             convergence::push_complaint(tasks.complaints.entry(task.clone()).or_default(), new);
         }

@@ -103,7 +103,8 @@ fn judge_landed(list: &TaskList, candidate: &Candidate) -> Judgement {
     changes.extend(build_additions(list, candidate));
     let handoff = candidate.result.handoffs.last().cloned().map(Box::new);
     let verdict = Verdict::Passed { signal: None };
-    Judgement { changes, handoff, ..Judgement::new(verdict, Landing::Commit, Vec::new()) }
+    let amended = candidate.result.proposals.clone();
+    Judgement { changes, handoff, amended, ..Judgement::new(verdict, Landing::Commit, Vec::new()) }
 }
 
 /// Returns the additions of tasks that the worker's agent added. A taken id gets a number;

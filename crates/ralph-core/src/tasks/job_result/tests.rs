@@ -4,7 +4,7 @@ use ralph_model::agent::{AgentChoice, AgentKind};
 use ralph_model::budget::ExhaustedBudget;
 use ralph_model::event::{Event, Recorded};
 use ralph_model::ids::{RunId, WorkerId};
-use ralph_model::recipe::{PromptSource, Recipe, Work};
+use ralph_model::recipe::{ClonePolicy, PromptSource, Recipe, Work};
 use ralph_model::units::{Millis, Timestamp, UsdMicros};
 use ralph_model::worker::{JobAssignment, WorkerShare};
 
@@ -27,10 +27,20 @@ fn job(iterations: u32) -> Job {
         task: TaskId("t".into()),
         round: 1,
         base: None,
+        conflicts: Vec::new(),
+        compacts: None,
         start_tree: None,
         share,
     };
-    Job { assignment, project: "/p".into(), task_file: "/p/t".into(), recipe, keep: Vec::new() }
+    Job {
+        assignment,
+        run: RunId("r".into()),
+        project: "/p".into(),
+        task_file: "/p/t".into(),
+        recipe,
+        keep: Vec::new(),
+        clones: ClonePolicy::default(),
+    }
 }
 
 #[test]

@@ -208,7 +208,7 @@ fn check_fixed_fields(standing: &TaskSnapshot, task: &Task) -> Vec<ListViolation
     if !standing.is_open() && standing.other_fields != now.other_fields {
         let why =
             format!("the story is {}, and such a story can no longer change", standing.status);
-        changed("notes, priority, dependsOn, skills or libraries", None, None, &why);
+        changed("notes, priority, dependsOn, touches, skills or libraries", None, None, &why);
     }
     violations
 }

@@ -402,6 +402,7 @@ fn notes_of_open_stories_may_change() {
             task.order = Some(9);
             task.depends_on = vec![id("done")];
             task.notes = "learned something".into();
+            task.touches = vec!["src/**".into()];
             task.skills = vec!["s".into()];
             task.libraries = vec!["l".into()];
             task.needs_docs = true;

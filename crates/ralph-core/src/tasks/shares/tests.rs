@@ -27,6 +27,8 @@ fn worker(share: WorkerShare, used: u64, iterations: u32) -> RunningWorker {
         task: TaskId("t".into()),
         round: 1,
         base: None,
+        conflicts: Vec::new(),
+        compacts: None,
         start_tree: None,
         share,
     };

@@ -8,7 +8,7 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use expect_test::{Expect, expect};
 use proptest::prelude::*;
 use ralph_model::ids::TaskId;
-use ralph_model::task::TaskStatus;
+use ralph_model::task::{TaskFields, TaskStatus};
 
 use super::*;
 
@@ -190,6 +190,33 @@ fn every_mistake_of_a_list_of_stories_is_reported_at_once() {
 }
 
 #[test]
+fn expected_paths_are_read_kept_and_written() {
+    let read = |text: &str| TaskFile::from_text(Path::new("plan.json"), text.to_owned());
+    for key in ["tasks", "userStories"] {
+        let task = r#"{"id": "a", "title": "t", "description": "d", "acceptanceCriteria": ["c"]"#;
+        let text = format!(r#"{{"{key}": [{task}, "touches": ["src/**"]}}, {task}}}]}}"#).replacen(
+            r#"{"id": "a""#,
+            r#"{"id": "b""#,
+            1,
+        );
+        let mut file = read(&text).expect("valid");
+        assert_eq!(file.list().tasks[0].touches, ["src/**"]);
+        let touches = Some(vec!["docs/".to_owned()]);
+        for id in ["a", "b"] {
+            let fields = Box::new(TaskFields { touches: touches.clone(), ..TaskFields::default() });
+            let change = TaskChange::Modify { task: TaskId(id.into()), fields };
+            file.apply_changes(&[change]).expect("possible");
+        }
+        let written = file.text().matches(r#""touches": ["docs/"]"#).count();
+        assert_eq!(written, 2, "{}", file.text());
+        assert_eq!(read(file.text()).expect("valid").list(), file.list());
+        let problems = read(&text.replace("src/**", "src/[a")).expect_err("a bad glob");
+        let message = "touches[0]: task `b` has a bad path: unclosed character class";
+        assert!(problems[0].to_string().contains(message), "{}", problems[0]);
+    }
+}
+
+#[test]
 fn an_unreadable_file_is_reported() {
     let directory = tempfile::tempdir().expect("a directory");
     let here = directory.path();
@@ -362,5 +389,33 @@ proptest! {
             prop_assert_eq!(file.text(), &text);
             let _ = file.apply_changes(&done());
         }
+    }
+}
+
+#[test]
+fn a_list_is_cut_to_one_task_and_those_that_it_depends_on() {
+    for text in [
+        r#"{"project": "p", "tasks": [
+            {"id": "a", "title": "A", WANTED, "status": "done", "depends_on": ["z"]},
+            {"id": "b", "title": "B", WANTED, "status": "pending"},
+            {"id": "c", "title": "C", WANTED, "status": "pending", "depends_on": ["a"], "own": 1},
+            {"id": "z", "title": "Z", WANTED, "status": "done"}
+        ]}"#,
+        r#"{"project": "p", "userStories": [
+            {"id": "a", "title": "A", WANTED, "passes": true, "dependsOn": ["z"]},
+            {"id": "b", "title": "B", WANTED, "passes": false},
+            {"id": "c", "title": "C", WANTED, "passes": false, "dependsOn": ["a"], "own": 1},
+            {"id": "z", "title": "Z", WANTED, "passes": true}
+        ]}"#,
+    ] {
+        let path = Path::new("plan.json");
+        let wanted = r#""description": "d", "acceptance_criteria": ["c"]"#;
+        let file = TaskFile::from_text(path, text.replace("WANTED", wanted)).expect("a list");
+        let cut = file.cut_to_task(&TaskId("c".into()));
+        assert!(cut.contains("\"own\": 1") && !cut.contains("\"B\""), "{cut}");
+        let cut = TaskFile::from_text(path, cut).expect("still a list");
+        let ids: Vec<&str> = cut.list().tasks.iter().map(|it| it.id.0.as_str()).collect();
+        assert_eq!(ids, ["a", "c"]);
+        assert_eq!(cut.list().tasks[0].status, ralph_model::task::TaskStatus::Done);
     }
 }

@@ -1,5 +1,6 @@
 //! Commits, and what they leave of the user's index.
 
+use super::super::head::HeadState;
 use super::*;
 
 #[test]
@@ -30,6 +31,38 @@ fn a_commit_has_the_surveyed_tree_and_the_trailers() {
     assert_eq!(made(world.open().commit_tree(&order)), commit);
     assert_eq!(world.git(&["rev-list", "--count", "HEAD"]), "2");
     assert_eq!(world.ralphs_refs(), Vec::<String>::new());
+}
+
+#[test]
+fn a_branch_is_moved_as_git_moves_it() {
+    let world = World::new();
+    let [first, tree, branch] =
+        [&["HEAD"][..], &["HEAD^{tree}"], &["--symbolic-full-name", "HEAD"]]
+            .map(|args| world.git(&[&["rev-parse"][..], args].concat()));
+    let next = world.git(&["commit-tree", &tree, "-p", &first, "-m", "Next"]);
+    let repository = world.repository();
+    let head = repository.head().expect("read");
+    let back = HeadState { commit: Some(next.clone()), ..head.clone() };
+    assert!(repository.move_branch(&head, &next, "commit: Next\twith  spaces"));
+    assert_eq!(world.git(&["rev-parse", "HEAD", &branch]), format!("{next}\n{next}"));
+    for log in ["HEAD", &branch] {
+        let last = world.git(&["reflog", "-1", "--format=%H %gn <%ge> %gs", log]);
+        assert_eq!(last, format!("{next} User <user@example.com> commit: Next with spaces"));
+    }
+    assert!(!repository.move_branch(&head, &first, "from elsewhere"));
+    for lock in ["HEAD.lock", &format!("{branch}.lock")] {
+        let lock = world.at(".git").join(lock);
+        fs::write(&lock, "").expect("written");
+        assert!(!repository.move_branch(&back, &first, "while another git works"));
+        fs::remove_file(&lock).expect("it is still there");
+    }
+    assert_eq!(world.git(&["rev-parse", "HEAD"]), next);
+    world.git(&["pack-refs", "--all"]);
+    assert!(repository.move_branch(&back, &first, "back"));
+    assert_eq!(world.git(&["rev-parse", "HEAD", "HEAD@{1}"]), format!("{first}\n{next}"));
+    world.git(&["checkout", "--quiet", "--detach"]);
+    assert!(!repository.move_branch(&head, &next, "detached"));
+    world.git(&["fsck", "--strict"]);
 }
 
 #[test]

@@ -42,6 +42,33 @@ fn commits_are_listed_newest_first() {
 }
 
 #[test]
+fn subjects_are_read_in_the_reflog_where_it_has_all_of_them() {
+    let mut world = World::empty();
+    for (message, seconds) in [("one\n\nbody", "1700000001"), ("two", "1700000002")] {
+        commit(&mut world, message, seconds);
+    }
+    let forge = |world: &World, old: &str, new: &str, message: &str| {
+        let line = format!("{old} {new} A <a@example.org> 1700000009 +0000\t{message}\n");
+        let log = world.at(".git/logs/HEAD");
+        let known = fs::read_to_string(&log).expect("read");
+        fs::write(&log, known + &line).expect("written");
+    };
+    let [one, two] = ["HEAD~1", "HEAD"].map(|it| world.git(&["rev-parse", it]));
+    // What the reflog says, not git.
+    let log = fs::read_to_string(world.at(".git/logs/HEAD")).expect("read");
+    world.write(".git/logs/HEAD", &log.replace("commit: two", "commit: two of the reflog"));
+    assert_eq!(world.repository().list_last_subjects(5), ["two of the reflog", "one"]);
+    assert_eq!(world.repository().list_last_subjects(1), ["two of the reflog"]);
+    forge(&world, &one, &two, "commit: a forged one");
+    assert_eq!(world.repository().list_last_subjects(5), ["two", "one"]);
+    commit(&mut world, "three", "1700000003");
+    world.git(&["commit", "--quiet", "--amend", "--allow-empty", "-m", "3"]);
+    assert_eq!(world.repository().list_last_subjects(5), ["3", "two", "one"]);
+    fs::remove_file(world.at(".git/logs/HEAD")).expect("removed");
+    assert_eq!(world.repository().list_last_subjects(5), ["3", "two", "one"]);
+}
+
+#[test]
 fn settings_of_the_user_change_nothing() {
     let world = World::new();
     world.write("a.txt", "more\n");

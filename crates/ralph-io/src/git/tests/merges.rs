@@ -29,6 +29,8 @@ fn result(clone: &Path, commit: &str) -> Box<JobResult> {
         ran: Millis(0),
         task: None,
         added: Vec::new(),
+        proposals: Vec::new(),
+        memory: None,
         handoffs: Vec::new(),
         abandoned: None,
         log: AttemptLog::default(),
@@ -176,7 +178,8 @@ fn an_uncommitted_edit_of_the_user_is_merged_and_makes_a_difference() {
     world.write("a.txt", "edited\n");
     let onto = checkpoint(&mut git);
     let merged = git.merge_candidate(&mark(1), &onto, &candidate(&commit)).expect("merged");
-    assert!(matches!(merged, MergeOutcome::Clean { .. }), "{merged:?}");
+    let MergeOutcome::Clean { edits, .. } = merged else { panic!("{merged:?}") };
+    assert_eq!(edits, ["a.txt"]);
     assert_eq!(
         (read(&world, "a.txt"), read(&world, "new.txt")),
         ("edited\n".into(), "new\n".into())
@@ -226,10 +229,11 @@ fn an_ignored_file_in_the_way_is_a_conflict() {
 
 #[test]
 fn a_merge_that_was_cut_short_is_done_again() {
-    let (world, mut git, commit) = world_with_candidate();
-    let onto = checkpoint(&mut git);
-    // Half of the checkout.
+    let (world, mut first, commit) = world_with_candidate();
+    let onto = checkpoint(&mut first);
+    // Half of the checkout, found by the next process.
     world.write("new.txt", "ne");
+    let mut git = world.open();
     let merged = git.merge_candidate(&mark(1), &onto, &candidate(&commit)).expect("merged");
     assert!(matches!(merged, MergeOutcome::Same { .. }), "{merged:?}");
     assert_eq!(

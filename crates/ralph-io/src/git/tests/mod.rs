@@ -1,5 +1,6 @@
 //! Real repositories in temporary directories, without the machine's git configuration.
 
+mod clones;
 mod commits;
 mod discovery;
 mod failure_branches;
@@ -9,6 +10,7 @@ mod merges;
 mod misdeeds;
 mod observations;
 mod random;
+mod remote_refs;
 mod rollbacks;
 mod set_asides;
 mod started_programs;

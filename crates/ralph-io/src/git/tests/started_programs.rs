@@ -97,11 +97,16 @@ fn git_starts_only_the_programs_that_ralph_needs() {
     git.set_aside(&mark(1).run).expect("set aside").expect("a ref");
     let checkpoint = git.create_checkpoint(&mark(1), CheckpointDepth::Tree).expect("recorded");
     world.write("a.txt", "work\n");
+    let seen = git.observe(&checkpoint, &[]).expect("observed").expect("a repository");
+    let Checkpoint::Git { tree: Some(before), .. } = &checkpoint else { panic!("a tree") };
+    git.diff_trees(before, &seen.tree, 1000).expect("a patch");
+    git.replace_files(before, &|path| path == "a.txt").expect("replaced");
+    world.write("a.txt", "work\n");
     let order = order_for(1, &mut git);
     made(git.commit_tree(&order));
     world.write("a.txt", "more\n");
     git.save_to_failure_branch(&failure_branch_order(2, &checkpoint)).expect("saved");
-    git.list_last_subjects(5);
+    git.repository().list_last_commits(5).expect("listed");
     git.restore_set_aside(&mark(1).run).expect("restored");
     // A clone whose configuration names programs as well.
     let (clone, commit) = merges::make_clone(&world, "s1");

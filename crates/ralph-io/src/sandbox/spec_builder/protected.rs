@@ -45,6 +45,9 @@ const MAY_BE_CREATED: [&str; 3] = [".gitmodules", "info", "modules"];
 /// The protected paths, by whether they exist.
 #[derive(Debug, Default)]
 pub(super) struct ProtectedPaths {
+    /// The names that exist, as they were given.
+    pub(super) present: Vec<PathBuf>,
+    /// Where they lead to.
     pub(super) existing: Vec<PathBuf>,
     pub(super) absent: Vec<AbsentName>,
     pub(super) links: Vec<PathBuf>,
@@ -80,7 +83,19 @@ impl ProtectedPaths {
         }
     }
 
+    /// Protects a path of the settings, and where it leads to.
+    pub(super) fn add_setting(&mut self, places: &SandboxPaths, setting: &str) {
+        let name = places.locate_setting(setting);
+        if name.is_symlink() {
+            self.present.push(name);
+        }
+        self.add_path(&places.resolve_setting(setting), WhenAbsent::Watched);
+    }
+
     pub(super) fn add_path(&mut self, path: &Path, when_absent: WhenAbsent) {
+        if path.symlink_metadata().is_ok() {
+            self.present.push(path.to_owned());
+        }
         if let Ok(real) = path.canonicalize() {
             if real != path {
                 self.links.push(path.to_owned());

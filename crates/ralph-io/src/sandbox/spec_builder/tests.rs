@@ -55,6 +55,7 @@ fn site() -> Site {
     let places = SandboxPaths {
         work_tree: project.clone(),
         history: vec![project.join(".git")],
+        borrowed: Vec::new(),
         run: state.join("run"),
         state,
         agent_state: vec![root.join("agent")],
@@ -283,6 +284,25 @@ fn a_state_in_the_project_is_hidden() {
     (site.places.run, site.places.state) = (state.join("run"), state);
     let listed = listed(&site, &policy(), SandboxedProcess::Gate);
     assert!(listed.contains("hidden    home/work/project/state\n"), "{listed}");
+}
+
+#[test]
+fn a_clone_in_the_state_is_open_and_the_rest_of_the_state_is_hidden() {
+    let mut site = site();
+    let clone = site.root.join("home/.local/state/ralph/clones/p/s1/project");
+    fs::create_dir_all(clone.join(".git")).expect("a directory");
+    fs::write(clone.join(".env"), "x").expect("written");
+    site.places.history = vec![clone.join(".git")];
+    (site.places.project, site.places.work_tree) = (clone.clone(), clone.clone());
+    let mut policy = policy();
+    (policy.rw, policy.hide) = (vec!["~/".into()], vec![".env".into()]);
+    for process in [SandboxedProcess::Agent, SandboxedProcess::Gate, SandboxedProcess::Git] {
+        let spec = built_spec(&policy, &site.places, process).expect("a spec");
+        let is_visible = |path: &Path| find_visibility(&spec.mounts, path) == Some(true);
+        assert!(is_visible(&clone) && is_visible(&site.root.join("home/.ssh")));
+        let state = site.root.join("home/.local/state/ralph/other");
+        assert!(!is_visible(&clone.join(".env")) && !is_visible(&state), "{process:?}");
+    }
 }
 
 #[test]

@@ -8,10 +8,10 @@ use ralph_model::worktree::Landed;
 
 use super::{Invariant, Observer, WatchedIteration, check_gates_passed};
 use crate::simulation::plan::CommitMode;
-use crate::simulation::recipe::{PLAN, PROTECTED, TASKS};
+use crate::simulation::recipe::{INSTRUCTIONS, PLAN, PROTECTED, TASKS};
 use crate::simulation::repository::{
     FileContent, KeptState, RepositoryState, SimulatedCommit, SimulatedRepository, Tree,
-    parse_tree_id,
+    USERS_BRANCH, parse_tree_id,
 };
 use crate::simulation::user_edits::{BY_HAND, USER_COMMIT};
 use crate::simulation::world::SimulatedWorld;
@@ -166,6 +166,11 @@ impl Observer {
                 "a commit of a user was removed from the history",
             );
         }
+        if world.plan.commit != CommitMode::NoGit
+            && !world.repository.branches.contains_key(USERS_BRANCH)
+        {
+            self.report_violation(Invariant::NothingLost, "a branch of the user is gone");
+        }
         let lost =
             (0..world.repository.commits.len()).find(|at| !world.repository.is_reachable(*at));
         if let Some(lost) = lost {
@@ -182,8 +187,9 @@ impl Observer {
         if recipe.plan.is_some() && world.plan_copy.is_some() && !world.plan_failed && !is_there {
             self.report_violation(Invariant::NothingLost, "the plan is gone");
         }
-        // The protected file is unchanged in the history, unless agents may commit.
+        // The protected file is in the history, unless agents may commit or a task names it.
         if world.plan.commit == CommitMode::Ralph
+            && !world.plan.tasks.iter().any(|task| task.names_protected)
             && self.watched.is_none()
             && world.repository.head_tree().get(PROTECTED).is_none()
         {
@@ -233,7 +239,8 @@ fn check_kept(
     let Some(left) = last.map(|(_, truth)| world.repository.find_tree(truth.tree)) else {
         return Ok(());
     };
-    if list_differing(world, &target, &left).is_empty() {
+    // A reviewer finds earlier instructions, which ralph replaces itself.
+    if list_differing(world, &target, &left).iter().all(|path| path == INSTRUCTIONS) {
         return Ok(());
     }
     // A lost plan is restored before.
@@ -241,7 +248,7 @@ fn check_kept(
         let tree = world.repository.find_tree(kept.tree);
         list_differing(world, &tree, &left)
             .iter()
-            .all(|path| path == PLAN || path.starts_with(BY_HAND))
+            .all(|path| [PLAN, INSTRUCTIONS].contains(&path.as_str()) || path.starts_with(BY_HAND))
     };
     if kept.is_none() || !world.repository.kept.values().any(is_that) {
         return Err("the work that a rollback removed is on no ref".to_owned());

@@ -4,9 +4,13 @@ use ralph_core::ports::AgentRequest;
 use ralph_model::context::{SectionCost, SectionName};
 use ralph_model::event::Purpose;
 use ralph_model::ids::Role;
+use ralph_model::recipe::HistoryOwner;
 use ralph_model::run::RunState;
 
 use super::{Invariant, Observer};
+use crate::simulation::agent_action::format_instruction;
+use crate::simulation::plan::CommitMode;
+use crate::simulation::recipe::INSTRUCTIONS;
 use crate::simulation::world::SimulatedWorld;
 
 /// The recorded costs of the prompt that is sent.
@@ -41,6 +45,7 @@ impl Observer {
             }
             (Purpose::Work, Role::Review) | (Purpose::Gate(_), _) => {
                 check_review_prompt(state, request)
+                    .and_then(|()| check_instructions(state, request, world))
             }
             (Purpose::Work | Purpose::Message, _) => Ok(()),
         };
@@ -48,6 +53,24 @@ impl Observer {
             self.report_violation(Invariant::Prompts, message);
         }
     }
+}
+
+/// Checks that a reviewer does not find instructions by the author of the work, unless it may commit.
+fn check_instructions(
+    state: &RunState,
+    request: &AgentRequest,
+    world: &SimulatedWorld,
+) -> Result<(), String> {
+    let may_commit =
+        request.purpose == Purpose::Work && state.recipe.ownership().history != HistoryOwner::Ralph;
+    let found = world.repository.work.get(INSTRUCTIONS);
+    if world.plan.commit == CommitMode::NoGit
+        || may_commit
+        || !found.is_some_and(|it| it.has_text(&format_instruction(request)))
+    {
+        return Ok(());
+    }
+    Err("a reviewer finds instructions by the author of the work".to_owned())
 }
 
 /// Checks that a prompt is not over budget, unless its protected parts alone are.

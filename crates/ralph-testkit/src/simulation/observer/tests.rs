@@ -184,6 +184,7 @@ impl Forged {
             uncommitted: Vec::new(),
             leaks: Vec::new(),
             git_tampering: Vec::new(),
+            conflict_markers: Vec::new(),
             autorun_changes: Vec::new(),
         };
         self.record(Event::Observed { observation: Some(observation), kept: None });
@@ -409,6 +410,11 @@ fn what_is_lost_is_found() {
     commit.world.repository.head = Some(0);
     commit.record(Event::RunEnded { outcome: Outcome::Interrupted, left: None });
     commit.expect_violation(Some(Invariant::NothingLost));
+
+    let mut branch = Forged::new(&plan(SimulatedWorkflow::Prompt));
+    branch.world.repository.branches.clear();
+    branch.record(Event::RunEnded { outcome: Outcome::Interrupted, left: None });
+    branch.expect_message(Invariant::NothingLost, "a branch of the user is gone");
 
     for (is_there, found) in [(true, None), (false, Some(Invariant::NothingLost))] {
         let mut edit = Forged::new(&plan(SimulatedWorkflow::Prompt));

@@ -145,9 +145,15 @@ impl Store for Port {
         Ok(())
     }
 
-    fn inspect_plan(&mut self, _file: &Path) -> PlanState {
+    fn inspect_plan(&mut self, _file: &Path, removed: &[String]) -> PlanState {
         self.count_step();
-        self.world.borrow_mut().read_plan()
+        self.world.borrow().read_plan(removed)
+    }
+
+    fn keep_plan(&mut self, _file: &Path) {
+        self.count_step();
+        self.world.borrow_mut().keep_plan();
+        self.count_step();
     }
 
     fn restore_plan(&mut self, _file: &Path) -> Result<(), StoreError> {

@@ -15,8 +15,8 @@ use super::{GIT_ERROR, Port};
 use crate::simulation::observer::Invariant;
 use crate::simulation::plan::{CommitMode, FaultKind};
 use crate::simulation::repository::{
-    KeptState, RepositoryState, SimulatedRepository, format_commit_id, format_tree_id,
-    parse_tree_id,
+    KeptState, RepositoryState, SimulatedRepository, USERS_BRANCH, format_commit_id,
+    format_tree_id, parse_tree_id,
 };
 
 impl Port {
@@ -36,6 +36,7 @@ impl Port {
         let mut world = self.world.borrow_mut();
         let place = RepositoryState::from_checkpoint(since, &world.repository)?;
         let tree = world.repository.number_work_tree();
+        world.repository.restore_users_branch();
         let tampering = if world.git_dir_changed {
             vec![".git/hooks/pre-commit".to_owned()]
         } else {
@@ -62,6 +63,7 @@ impl Port {
             checked_out: Some(describe_checked_out(repository)),
             uncommitted: uncommitted.into_iter().map(|file| file.path).collect(),
             git_tampering: tampering,
+            conflict_markers: Vec::new(),
             autorun_changes: Vec::new(),
         })
     }
@@ -146,6 +148,33 @@ impl Vcs for Port {
         let seen = self.observe_changes(since, watched);
         self.count_step();
         Ok(seen)
+    }
+
+    fn restore_last_refs(&mut self) -> Vec<String> {
+        self.count_step();
+        let is_restored = self.world.borrow_mut().repository.restore_users_branch();
+        is_restored.then(|| USERS_BRANCH.to_owned()).into_iter().collect()
+    }
+
+    fn replace_files(
+        &mut self,
+        tree: &TreeId,
+        is_replaced: &dyn Fn(&str) -> bool,
+    ) -> Result<(), VcsError> {
+        self.count_step();
+        {
+            let mut world = self.world.borrow_mut();
+            let Some(tree) = parse_tree_id(tree) else {
+                return Err(VcsError { message: "no such tree".to_owned() });
+            };
+            if !world.repository.is_referenced(tree) {
+                let message = "the tree with earlier instructions is not referenced";
+                self.observer.borrow_mut().report_violation(Invariant::KeptFirst, message);
+            }
+            world.repository.replace_files(tree, is_replaced);
+        }
+        self.count_step();
+        Ok(())
     }
 
     fn keep_reachable(&mut self, _mark: &IterationMark, to: &Checkpoint) {

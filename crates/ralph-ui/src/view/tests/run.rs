@@ -21,6 +21,7 @@ fn two_iterations(stage: &mut Stage) {
         uncommitted: Vec::new(),
         leaks: Vec::new(),
         git_tampering: Vec::new(),
+        conflict_markers: Vec::new(),
         autorun_changes: Vec::new(),
     };
     stage.tell(Event::Observed { observation: Some(observation), kept: None });

@@ -211,9 +211,7 @@ fn plan_task_list(
     notes.lines.extend(setup.describe_found_checks());
     let commands = check_commands(setup);
     let checks = if commands.is_empty() {
-        format!(
-            "No command that checks this project was found: name some as\n`verifyCommands` in {path}."
-        )
+        setup.describe_missing_checks(&format!("as\n`verifyCommands` in {path}."))
     } else {
         format!("After every story these must succeed: {}", commands.join(", "))
     };

@@ -137,7 +137,10 @@ pub(super) fn try_gates(common: &CommonArgs, setup: &mut InitSetup<'_>, workflow
         match problem.setting {
             Some(setting) => setup.sandbox_settings.push(setting),
             None if is_listed => {}
-            None => setup.found.retain(|it| it.command != command),
+            None => {
+                setup.found.retain(|it| it.command != command);
+                setup.left_out.push(command);
+            }
         }
     }
     if trial.sandbox.is_some() {

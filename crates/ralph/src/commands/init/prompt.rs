@@ -24,11 +24,9 @@ pub(super) fn plan_prompt(setup: &InitSetup<'_>) -> Result<InitPlan, CliError> {
     if setup.answered.is_none() && !setup.keeps_settings() {
         found.extend(setup.describe_found_checks());
     }
-    let response = setup.loaded.settings.completion_response.as_deref().unwrap_or("DONE");
     let mut next: Vec<String> = setup.find_agent_hint(&draft).into_iter().collect();
-    next.push(format!(
-        "ralph run -p \"Do this and that. When all is done, answer <response>{response}</response>.\""
-    ));
+    // The instruction for the completion response is appended to it.
+    next.push("ralph run \"Implement X, with tests.\"".to_owned());
     let checks = setup.describe_gates(&draft);
     Ok(InitPlan { workflow: WorkflowChoice::Prompt, found, steps, checks, next })
 }

@@ -96,9 +96,9 @@ const GUARDRAIL: &str = "Add guardrail command (leave blank to finish): ";
 const FAIL_ACTION: &str = "  Fail action (APPEND|PREPEND|REPLACE): ";
 const HINT: &str = "  Hint (optional, guidance for agent on failure): ";
 
-const REVIEWS: &str = "Gates by an agent that did not write the work (spec, quality; optional): ";
-const PACKAGES: &str = "May agents and gates fetch packages from where your tools fetch them? It needs \
-                        `ralph trust` once (y/N): ";
+const REVIEWS: &str = "Reviews by another agent after the checks (spec, quality; optional): ";
+const PACKAGES: &str = "May agents and checks download packages, from where your tools get them? You \
+                        confirm it once with `ralph trust` (y/N): ";
 
 const WORKFLOWS: &str = "\
 Where does the work come from?
@@ -177,7 +177,10 @@ impl Asker<'_> {
     /// Returns the agent's command. Enter takes the first one that is installed.
     fn ask_agent(&mut self, installed: &[String]) -> Result<String, InputEnded> {
         if !installed.is_empty() {
-            self.add_note(&format!("Installed; a number takes one:\n{}", list_numbered(installed)));
+            self.add_note(&format!(
+                "Installed agents; type a number, or another command:\n{}",
+                list_numbered(installed)
+            ));
         }
         // Each has its version behind its command.
         let command = |it: &String| it.split(' ').next().unwrap_or_default().to_owned();
@@ -257,7 +260,7 @@ impl Asker<'_> {
             let lines: Vec<String> =
                 found.iter().map(|it| format!("{} ({})", it.command, it.place)).collect();
             self.add_note(&format!(
-                "This project names these itself; Enter takes all, a number one, `none` none:\n{}",
+                "Checks that this project defines. Enter takes all, a number takes one, `none` takes none:\n{}",
                 list_numbered(&lines)
             ));
         }
@@ -331,6 +334,7 @@ impl Asker<'_> {
     }
 
     fn ask_scm(&mut self, draft: &mut SettingsDraft) -> Result<(), InputEnded> {
+        self.add_note("SCM: commit, or commit and push, after each iteration that passes.\n");
         if !self.ask_yes_no("Configure SCM? (y/N): ")? {
             return Ok(());
         }

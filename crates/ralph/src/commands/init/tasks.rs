@@ -165,10 +165,9 @@ fn describe_checks(
         draft.checked_by.clone()
     };
     match commands.as_slice() {
-        [] => format!(
-            "No command that checks this project was found: name some as\n`verifyCommands` in {}.",
-            documents.tasks
-        ),
+        [] => {
+            setup.describe_missing_checks(&format!("as\n`verifyCommands` in {}.", documents.tasks))
+        }
         commands => format!("After every story these must succeed: {}", commands.join(", ")),
     }
 }

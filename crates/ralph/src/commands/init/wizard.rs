@@ -107,6 +107,7 @@ fn ask_and_write(
         args: &args,
         agents,
         found,
+        left_out: Vec::new(),
         has_settings,
         sandbox_settings: Vec::new(),
         answered,

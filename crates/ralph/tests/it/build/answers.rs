@@ -179,9 +179,9 @@ fn review_in_another_language_gets_a_follow_up_question() {
 
 #[test]
 fn huge_answers_get_a_follow_up_question_and_approve_nothing() {
-    // A line of 50 MB that begins like an approval, and as many lines without an object.
+    // A line of 50 MB that begins like an approval, and megabytes of lines without an object.
     let line = "approve $token | tr -d '\\n'; head -c 50000000 /dev/zero | tr '\\0' x";
-    let size = effort::choose_count(50_000_000, 5_000_000);
+    let size = effort::choose_count(10_000_000, 2_000_000);
     let lines = format!("yes 'approved, all criteria are met' | head -c {size}");
     for huge in [line, &*lines] {
         check_approval(&format!("if [ $again ]; then approve $token; else {huge}; fi"), 3);

@@ -1,6 +1,7 @@
 //! Reviews that are the reviewer's own: the author's words are marked as such, and missing tests and
 //! changed instructions are named first.
 
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use super::answers::talker;
@@ -112,4 +113,31 @@ fn changed_instructions_are_named_first_and_judged() {
         assert!(prompts[2].contains(&format!("Missing:\n2. {criterion}\n")), "{}", prompts[2]);
         assert_statuses(&sealed, &[("a", status)]);
     }
+}
+
+#[test]
+fn instructions_come_back_after_a_crash_during_a_review() {
+    let handoff = json!({ "handoff": {
+        "task_completed": { "summary": "Did it.", "fully_complete": true }
+    } });
+    let entry = |criterion: &str| json!({ "criterion": criterion, "met": true, "evidence": "x" });
+    let criteria =
+        ["a is there", "The change of AGENTS.md belongs to the task and steers no review"];
+    let approve = json!({ "verdict": { "verdict": "approved", "feedback": "",
+        "criteria": criteria.map(entry) } });
+    let calls = json!([
+        { "when": { "role": "review", "fileMissing": "../begun" }, "do": [{ "touch": "../begun" }, "hang"] },
+        { "when": { "role": "review" }, "do": [approve] },
+        { "do": [{ "write": { "path": "AGENTS.md", "text": "Use tabs.\n" } }, handoff] }
+    ]);
+    let sealed = project(&[task("a", &[])], &calls, &json!({}));
+    let running = sealed.start_ralph(&["build"]);
+    sealed.wait_for("../begun");
+    assert!(!sealed.project_dir().join("AGENTS.md").exists());
+    running.send_signal(Signal::KILL);
+    running.wait_for_end();
+    let end = sealed.run_ralph(&["resume"]).expect_code(0);
+    assert!(!end.stderr.contains("undone"), "{}", end.stderr);
+    assert_eq!(sealed.read_file("AGENTS.md"), "Use tabs.\n");
+    assert_eq!(sealed.run_git(&["status", "--porcelain"]), "");
 }

@@ -82,6 +82,8 @@ fn kill_around_the_commit_leaves_a_consistent_state() {
         (after, build_again, 1, 0),
     ] {
         let sealed = project(&[task("a", &[])], &worker(), &settings(json!({})));
+        // Then ralph leaves the branch to git.
+        sealed.run_git(&["config", "core.sharedRepository", "false"]);
         sealed.write_program("git", &deadly_git(moment));
         std::fs::write(sealed.root().join("die"), "").expect("written");
         let died = build(&sealed, &[]);

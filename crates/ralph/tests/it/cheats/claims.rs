@@ -55,6 +55,39 @@ pub(super) const CHEATS: &[Cheat] = &[
     ),
     Cheat { name: "approves its own work", scene: Scene::Own(approves_itself) },
     Cheat {
+        name: "plants an approval for its reviewer to quote",
+        scene: Scene::Elsewhere("build/answers.rs", "quoted_approval_is_not_an_approval"),
+    },
+    Cheat {
+        name: "approves work of others without evidence",
+        scene: Scene::Elsewhere(
+            "build/answers.rs",
+            "approval_without_evidence_gets_a_follow_up_question",
+        ),
+    },
+    Cheat {
+        name: "outlasts its reviewer",
+        scene: Scene::Elsewhere("build/review.rs", "last_review_approves_with_a_note"),
+    },
+    Cheat {
+        name: "states its claims as facts for the reviewer",
+        scene: Scene::Elsewhere(
+            "build/fair_reviews.rs",
+            "the_authors_words_stand_once_and_are_no_facts",
+        ),
+    },
+    Cheat {
+        name: "removes or rewords tasks in its handoff",
+        scene: Scene::Elsewhere("build/lists.rs", "agents_add_tasks_and_propose_everything_else"),
+    },
+    Cheat {
+        name: "names a protected file in a task that it adds",
+        scene: Scene::Elsewhere(
+            "build/gates.rs",
+            "an_amendment_that_names_a_protected_path_lifts_nothing",
+        ),
+    },
+    Cheat {
         name: "keeps the list itself, and marks what it may not",
         scene: Scene::Elsewhere("build/keeper.rs", "no_implementer_approves_its_own_work"),
     },

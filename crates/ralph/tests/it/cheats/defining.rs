@@ -53,6 +53,10 @@ pub(super) const CHEATS: &[Cheat] = &[
         scene: Scene::Elsewhere("specs/commits.rs", "a_gate_that_commits_has_to_pass_again"),
     },
     Cheat {
+        name: "runs fewer tests than before",
+        scene: Scene::Elsewhere("build/fair_reviews.rs", "fewer_tests_are_named_to_the_reviewer"),
+    },
+    Cheat {
         name: "adds a file that a program of a gate reads before the one that is meant",
         scene: Scene::Own(shadows_the_makefile),
     },
@@ -108,7 +112,7 @@ fn shadows_the_makefile(stage: &Stage) {
     };
     // ralph removes the file when the call has ended.
     let walled = End { failed: &["make test"], ..HELD };
-    stage.check(&end, if stage.is_walled() { &walled } else { &bare });
+    stage.check(&end, if stage.is_sandboxed() { &walled } else { &bare });
     assert!(!stage.sealed.project_dir().join("GNUmakefile").exists(), "{}", stage.backend);
 }
 
@@ -171,7 +175,9 @@ fn weakens_without_repository(stage: &Stage) {
     let end = ralph_testkit::sealed::Running::start_command(command).wait_for_end();
     let output = Stage::joined_stderr(&end);
     let (code, line) = match stage.backend {
-        "none" => (0, "no file is protected: that needs a git repository or a sandbox"),
+        "none" | "landlock" => {
+            (0, "no file is protected: that needs a git repository or a sandbox")
+        }
         _ => (1, "protected: check.sh"),
     };
     assert_eq!(end.code, Some(code), "{}: {}", stage.backend, end.stderr);

@@ -113,6 +113,13 @@ pub(super) const CHEATS: &[Cheat] = &[
         ),
     },
     Cheat {
+        name: "changes the hook that runs before a push",
+        scene: Scene::Elsewhere(
+            "commits.rs",
+            "a_push_runs_its_hook_in_the_sandbox_and_is_not_done_if_that_refuses",
+        ),
+    },
+    Cheat {
         name: "names programs that git would start",
         scene: Scene::Elsewhere(
             "git_programs.rs",

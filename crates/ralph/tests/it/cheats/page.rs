@@ -10,7 +10,7 @@ use super::{Scene, tables};
 fn rows(page: &str) -> Vec<&str> {
     let rows = page.lines().filter_map(|line| line.strip_prefix("| "));
     let names = rows.filter_map(|row| Some(row.split_once(" |")?.0.trim()));
-    names.filter(|name| *name != "an agent").collect()
+    names.filter(|name| !["an agent", "a project"].contains(name)).collect()
 }
 
 #[test]

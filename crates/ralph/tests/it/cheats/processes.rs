@@ -115,7 +115,7 @@ fn kills(stage: &Stage, victim: Victim) {
     stage.script(&calls, json!({}));
     let end = stage.ralph(&["run", "-p", "Make a.txt.", "-m", "2"]);
     let about = format!("{} ({}): {}", stage.name, stage.backend, end.stderr);
-    if stage.is_walled() || victim == Victim::Guard {
+    if stage.is_sandboxed() || victim == Victim::Guard {
         assert_eq!(end.code, Some(0), "{about}");
     } else {
         assert_eq!(end.code, None, "{about}");
@@ -148,7 +148,7 @@ fn kills_in_gate(stage: &Stage) {
     stage.script(&calls, settings);
     let end = stage.ralph(&["build"]);
     let about = format!("{} ({}): {}", stage.name, stage.backend, end.stderr);
-    if stage.is_walled() {
+    if stage.is_sandboxed() {
         assert_eq!(end.code, Some(0), "{about}");
         assert!(
             Stage::joined_stderr(&end).contains("protected paths were changed while it ran"),
@@ -175,7 +175,7 @@ fn stops(stage: &Stage) {
     let calls = json!([{ "do": [{ "run": { "command": command } }, { "claim": "DONE" }] }]);
     stage.script(&calls, json!({}));
     let running = stage.start(&["run", "-p", "Make a.txt.", "-m", "1"]);
-    if !stage.is_walled() {
+    if !stage.is_sandboxed() {
         let stat = format!("/proc/{}/stat", running.id());
         wait_until("ralph is stopped", || {
             let stat = std::fs::read_to_string(&stat).unwrap_or_default();

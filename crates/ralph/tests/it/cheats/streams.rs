@@ -86,7 +86,7 @@ fn prints_too_much(stage: &Stage) {
         json!({ "sandbox": { "limits": { "output": "100k" } }, "retries": { "max": 0 } });
     stage.script(&json!([{ "do": deeds }]), settings);
     let end = stage.ralph(&["run", "-p", "Make a.txt.", "-m", "1"]);
-    if stage.is_walled() {
+    if stage.is_sandboxed() {
         stage.check(&end, &End { output: &["printed too much"], ..NOT_DONE });
         assert!(end.stderr.contains("too much output or disk"), "{}", end.stderr);
     } else {
@@ -104,7 +104,7 @@ fn fills(stage: &Stage) {
         settings,
     );
     let end = stage.ralph(&["run", "-p", "Make a.txt.", "-m", "1"]);
-    if stage.is_walled() {
+    if stage.is_sandboxed() {
         let message = &["sandbox.limits.growth", "too much output or disk"];
         stage.check(&end, &End { output: message, ..NOT_DONE });
         assert!(!end.stderr.contains("hard timeout"), "{}", end.stderr);
@@ -131,7 +131,7 @@ fn fills_a_small_disk(stage: &Stage) {
         .env("RALPH_SANDBOX_BACKEND", stage.backend)
         .current_dir(stage.sealed.root());
     let end = Running::start_command(command).wait_for_end();
-    let (code, message) = if stage.is_walled() {
+    let (code, message) = if stage.is_sandboxed() {
         (1, "too much output or disk: the disk was nearly full")
     } else {
         (0, "Run ended: complete")

@@ -125,7 +125,7 @@ fn kill(running: Running) -> Finished {
 
 impl Moment {
     /// Waits for the moment, or for the end of the process. Existing journal entries do not count.
-    fn wait_for(&self, sealed: &Sealed, mut journals: Journals, pid: u32) {
+    pub(super) fn wait_for(&self, sealed: &Sealed, mut journals: Journals, pid: u32) {
         let begun = Instant::now();
         while !is_gone(pid) {
             let has_come = match self {
@@ -151,14 +151,14 @@ impl Moment {
 
 /// The content of an environment's journals.
 #[derive(Debug, Default)]
-struct Journals {
+pub(super) struct Journals {
     read: BTreeMap<PathBuf, u64>,
     length: u64,
     phases: Vec<String>,
 }
 
 impl Journals {
-    fn of(sealed: &Sealed) -> Self {
+    pub(super) fn of(sealed: &Sealed) -> Self {
         let mut journals = Self::default();
         journals.read_on(sealed);
         journals
@@ -166,10 +166,8 @@ impl Journals {
 
     /// Reads new entries; returns whether there were any.
     fn read_on(&mut self, sealed: &Sealed) -> bool {
-        let below = |path: &Path| fs::read_dir(path).into_iter().flatten().flatten();
-        let runs = below(&sealed.state_dir()).flat_map(|it| below(&it.path().join("runs")));
         let before = self.length;
-        for journal in runs.map(|run| run.path().join("journal.jsonl")) {
+        for journal in all_runs(sealed).into_iter().map(|run| run.join("journal.jsonl")) {
             let read = self.read.entry(journal.clone()).or_default();
             let is_longer = fs::metadata(&journal).is_ok_and(|it| it.len() > *read);
             let Ok(mut file) = File::open(&journal) else { continue };
@@ -187,6 +185,13 @@ impl Journals {
         }
         self.length > before
     }
+}
+
+/// Returns the directories of all runs, those of workers included.
+pub(super) fn all_runs(sealed: &Sealed) -> Vec<PathBuf> {
+    let below = |path: &Path| fs::read_dir(path).into_iter().flatten().flatten();
+    let runs = below(&sealed.state_dir()).flat_map(|it| below(&it.path().join("runs")));
+    runs.map(|run| run.path()).collect()
 }
 
 fn phases_of(journal: &str) -> Vec<String> {
@@ -223,8 +228,19 @@ pub(super) enum Talk {
 
 /// Returns all calls and replies of the last run, in order.
 pub(super) fn talk(sealed: &Sealed) -> Vec<Talk> {
+    find_talk(sealed.events())
+}
+
+/// Returns all calls and replies of a run, in order.
+pub(super) fn talk_in(run: &Path) -> Vec<Talk> {
+    let journal = fs::read_to_string(run.join("journal.jsonl")).unwrap_or_default();
+    let lines = journal.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    find_talk(lines.map(|mut recorded| recorded["event"].take()).collect())
+}
+
+fn find_talk(events: Vec<Value>) -> Vec<Talk> {
     let (mut iteration, mut found) = (0, Vec::new());
-    for event in sealed.events() {
+    for event in events {
         let number = |name: &str| event[name].as_u64().unwrap_or(0);
         match event["type"].as_str() {
             Some("iteration_started") => iteration = number("iteration"),
@@ -237,12 +253,17 @@ pub(super) fn talk(sealed: &Sealed) -> Vec<Talk> {
 }
 
 fn open_call(sealed: &Sealed) -> Option<OpenCall> {
-    let Talk::Asked { iteration, ask } = talk(sealed).pop()? else { return None };
+    open_call_in(&sealed.runs().pop()?)
+}
+
+/// Returns the call of a run without a recorded reply.
+pub(super) fn open_call_in(run: &Path) -> Option<OpenCall> {
+    let Talk::Asked { iteration, ask } = talk_in(run).pop()? else { return None };
     let name = match ask {
         0 | 1 => format!("agent-{iteration}.ndjson.zst"),
         ask => format!("agent-{iteration}-{ask}.ndjson.zst"),
     };
-    let is_answered = has_answer(&sealed.runs().pop()?.join(name));
+    let is_answered = has_answer(&run.join(name));
     Some(OpenCall { iteration, ask, is_answered })
 }
 

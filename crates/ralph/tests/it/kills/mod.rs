@@ -6,6 +6,7 @@
 
 mod kill_injector;
 mod outcome_digest;
+mod parallel;
 mod rng;
 mod scenes;
 mod user_state;

@@ -21,11 +21,24 @@ enum Engine {
     Podman,
 }
 
-/// Returns the engines that work here.
+/// Returns the engines that work here. The stand-in uses bubblewrap.
 fn engines() -> Vec<Engine> {
-    let mut engines = vec![Engine::Docker];
+    let mut engines = Vec::new();
+    engines.extend(has_stand_in().then_some(Engine::Docker));
     engines.extend(image().map(|_| Engine::Podman));
     engines
+}
+
+/// Returns whether the stand-in for an engine works here.
+#[expect(clippy::print_stderr, reason = "what is left out must be seen")]
+fn has_stand_in() -> bool {
+    let is_there =
+        ["/usr/bin/bwrap", "/usr/bin/python3"].iter().all(|it| fs::exists(it).unwrap_or(false));
+    if !is_there {
+        assert!(std::env::var_os("CI").is_none(), "CI must have bwrap and python3");
+        eprintln!("LEFT OUT: the stand-in for a container engine: no bwrap or python3");
+    }
+    is_there
 }
 
 /// A project whose runs are isolated by containers.
@@ -228,6 +241,9 @@ fn containers_of_a_killed_run_are_removed_and_it_resumes() {
 
 #[test]
 fn missing_container_parts_are_reported_with_a_hint() {
+    if !has_stand_in() {
+        return;
+    }
     let scene = Scene::new(Engine::Docker);
     let sealed = &scene.sealed;
     let run = |image: &str, gate: &str| {
@@ -259,6 +275,9 @@ fn missing_container_parts_are_reported_with_a_hint() {
 
 #[test]
 fn an_image_that_is_set_is_a_candidate_and_doctor_looks_at_it() {
+    if !has_stand_in() {
+        return;
+    }
     let scene = Scene::new(Engine::Docker);
     let doctor = scene.ralph(&["doctor"]);
     assert!(doctor.stdout.contains("container: works"), "{}", doctor.stdout);

@@ -230,6 +230,26 @@ fn forbidden_new_files_are_removed_kept_and_reported() {
 }
 
 #[test]
+fn a_protected_file_that_an_agent_deleted_can_be_restored() {
+    // Other backends do not let an agent delete it.
+    for backend in backends().into_iter().filter(|it| *it == "landlock") {
+        let calls = json!([
+            { "when": { "call": 1 }, "do": [{ "run": { "command": "rm -r tests; echo x > work.txt" } }, handoff()] },
+            { "do": [{ "run": { "command": "mkdir tests; echo much > tests/one.txt" } }, handoff()] }
+        ]);
+        let sealed = project(&calls, &json!({ "protect": ["/tests/"], "baseline": "off" }));
+        sealed.write_file("tests/one.txt", "much\n");
+        sealed.commit_all("Tests");
+        let environment = [("RALPH_SANDBOX_BACKEND", backend.to_owned())];
+        // A new process does not forget that the file existed.
+        ralph(&sealed, &environment, &["build", "-m", "1"]).expect_code(1);
+        ralph(&sealed, &environment, &["resume", "-m", "2"]).expect_code(0);
+        assert_eq!(sealed.read_file("tests/one.txt"), "much\n");
+        assert_eq!(sealed.run_git(&["show", "HEAD:work.txt"]), "x\n");
+    }
+}
+
+#[test]
 fn local_settings_that_appear_while_an_agent_works_are_not_read() {
     // Nothing prevents this agent from writing them.
     for text in ["{", r#"{"stateDir": "elsewhere", "tasks": {"file": "other.json"}}"#] {

@@ -38,6 +38,7 @@ fn places(sealed: &Sealed) -> SandboxPaths {
         project: sealed.project_dir(),
         work_tree: sealed.project_dir(),
         history: Vec::new(),
+        borrowed: Vec::new(),
         run: state.join("run"),
         state,
         agent_state: Vec::new(),

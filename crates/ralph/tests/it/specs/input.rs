@@ -256,7 +256,8 @@ fn workflow_is_chosen_by_existing_files() {
     sealed.write_script(&always(json!([complete()])), &json!({}));
     let end = sealed.run_ralph(&["plan"]).expect_code(2);
     assert!(end.stderr.contains("nothing to plan from"), "{}", end.stderr);
-    sealed.run_ralph(&["build"]).expect_code(2).expect_stderr(PLAN_MISSING);
+    let end = sealed.run_ralph(&["build"]).expect_code(2).expect_stderr(PLAN_MISSING);
+    assert!(end.stderr.contains("hint: `ralph run \"TEXT\"` loops"), "{}", end.stderr);
     sealed.write_file("specs/one.md", "# One\n");
     sealed
         .run_ralph(&["plan", "1", "--include-dirty"])

@@ -3,17 +3,18 @@
 use ralph_model::agent::{AgentChoice, AgentKind};
 use ralph_model::agent_output::Usage;
 use ralph_model::attempt::AttemptLog;
+use ralph_model::control::{ControlRequest, ControlRequestId, SubmittedRequest};
 use ralph_model::event::{Event, Recorded};
 use ralph_model::ids::{RunId, TaskId, WorkerId};
-use ralph_model::recipe::{Recipe, Work};
+use ralph_model::recipe::{OverlapPolicy, Recipe, Work};
 use ralph_model::task::{Task, TaskStatus};
 use ralph_model::worker::{JobResult, WorkerLimitKind};
-use ralph_model::worktree::CommitId;
+use ralph_model::worktree::{Checkpoint, CommitId};
 
 use super::*;
 use crate::ports::StopRequest;
 use crate::run_loop::choose::choose_next_step;
-use crate::run_loop::fold::fold_events;
+use crate::run_loop::fold::{choose_pause, fold_events};
 
 /// A run with three workers on four tasks, of which `c` depends on `a`.
 struct Run(Vec<Event>);
@@ -86,6 +87,8 @@ impl Run {
             ran: Millis(5),
             task: None,
             added: Vec::new(),
+            proposals: Vec::new(),
+            memory: None,
             handoffs: Vec::new(),
             abandoned: None,
             log: AttemptLog::default(),
@@ -139,6 +142,63 @@ fn an_overload_halves_the_number_of_workers() {
 }
 
 #[test]
+fn each_limit_holds_twice_as_long_and_reports_of_the_same_one_count_once() {
+    let held = |run: &Run| {
+        let parallel = run.state().parallel.expect("parallel");
+        (parallel.concurrency, parallel.overloads, parallel.holds[&AgentKind::Text].0 - 1_000)
+    };
+    let run = Run::new().start("a").limited(WorkerLimitKind::Overload, None);
+    let (_, _, first) = held(&run);
+    assert!((30_000..=37_500).contains(&first), "{first}");
+    let run = run.limited(WorkerLimitKind::Overload, None);
+    assert_eq!(held(&run), (1, 1, first), "the workers met the same limit");
+    let run = run.limited(WorkerLimitKind::UsageLimit, Some(90_000));
+    assert_eq!(held(&run), (1, 1, 89_000), "the latest end counts");
+    let pauses: Vec<u64> = (0..9).map(|it| choose_pause(&RunId("r".into()), it).0).collect();
+    for (at, pause) in pauses.iter().enumerate() {
+        let least = 30_000 << at.min(6);
+        assert!((least..=least + least / 4).contains(pause), "{pauses:?}");
+    }
+}
+
+/// Returns the next step of a worker's run that works and was asked to hold its agent.
+fn choose_when_held(until: i64, now: i64) -> Step {
+    let mut run = Run::new();
+    if let Event::RunStarted { recipe, .. } = &mut run.0[0] {
+        recipe.parallel = None;
+        recipe.rate_limit.max_wait = Millis(60_000);
+    }
+    let (agent, until) = (AgentKind::Text, Timestamp(until));
+    let asked = SubmittedRequest {
+        id: ControlRequestId("1".into()),
+        at: Timestamp(1_000),
+        by: None,
+        request: ControlRequest::Hold { agent, until },
+    };
+    let task = Some(TaskId("a".into()));
+    let run = run
+        .with(Event::IterationStarted {
+            iteration: IterationNumber(1),
+            role: Role::Implement,
+            task,
+        })
+        .with(Event::TasksWritten)
+        .with(Event::Checkpointed { checkpoint: Checkpoint::None })
+        .with(Event::ControlRequested { asked, refused: None });
+    run.next(now)
+}
+
+#[test]
+fn a_worker_waits_for_a_limit_that_another_one_met() {
+    let until = Timestamp(50_000);
+    let wait = Step::Wait { until, reason: WaitReason::UsageLimit };
+    assert_eq!(choose_when_held(50_000, 2_000), wait);
+    assert!(matches!(choose_when_held(50_000, 50_000), Step::Ask { .. }));
+    let end = choose_when_held(100_000, 2_000);
+    assert!(matches!(&end, Step::Finish(Outcome::LimitTooLong { .. })), "{end:?}");
+}
+
+#[test]
 fn a_job_that_stopped_is_started_again_first_and_ends_once() {
     let run = Run::new().start("a").end("a", Outcome::Interrupted);
     let Step::StartJob(again) = run.next(1_000) else { panic!("it is started again") };
@@ -159,6 +219,41 @@ fn an_end_that_no_worker_can_avoid_ends_the_run_after_the_others_landed() {
     // A resumed run tries again.
     let resumed = run.with(Event::RunResumed { version: "0".into(), recipe: None });
     assert!(matches!(resumed.next(1_000), Step::StartJob(it) if it.task.0 == "a"));
+}
+
+/// Returns a run whose tasks declare these paths, with an overlap policy.
+fn run_with_paths(overlap: OverlapPolicy, paths: [&str; 4]) -> Run {
+    let mut run = Run::new();
+    if let Event::RunStarted { recipe, .. } = &mut run.0[0] {
+        recipe.parallel = Some(ParallelPolicy { overlap, ..ParallelPolicy::new(3) });
+    }
+    if let Event::TasksRead { list, .. } = &mut run.0[1] {
+        for (task, path) in list.tasks.iter_mut().zip(paths) {
+            match path.strip_prefix("in text: ") {
+                Some(text) => task.description = text.to_owned(),
+                None => task.touches = vec![path.to_owned()],
+            }
+        }
+    }
+    run
+}
+
+#[test]
+fn a_task_waits_for_one_at_work_that_declares_the_same_paths() {
+    let paths = ["src/**", "src/b.rs", "c/", "docs/"];
+    let run = run_with_paths(OverlapPolicy::Wait, paths).start("a").start("d");
+    assert_eq!(run.next(1_000), poll(), "a slot is free, but `b` waits for `a`");
+    // It waits until the work of `a` has landed.
+    let run = run.end("a", Outcome::Complete);
+    assert_eq!(run.next(1_000), merge("a"));
+    let run = run_with_paths(OverlapPolicy::Run, paths).start("a").start("d");
+    run.start("b");
+}
+
+#[test]
+fn a_guessed_overlap_only_changes_the_order() {
+    let paths = ["src/**", "in text: fix src/b.rs", "c/", "docs/"];
+    run_with_paths(OverlapPolicy::Wait, paths).start("a").start("d").start("b");
 }
 
 #[test]
