@@ -24,7 +24,7 @@ use ralph_io::environment::Variables;
 use ralph_io::gates::{CommandGates, GateSlots};
 use ralph_io::git::NoRepository;
 use ralph_io::mask::Masker;
-use ralph_io::process::{RUN_ID_VARIABLE, Spawn, Warden};
+use ralph_io::process::{RUN_ID_VARIABLE, Warden};
 use ralph_io::run_clock::RunClock;
 use ralph_io::sandbox::ProgramSource;
 use ralph_io::sleep_inhibitor::SleepInhibitor;
@@ -264,12 +264,13 @@ impl<'a> OpenedRun<'a> {
             plan,
             gate_slots: options.worker.as_ref().map(|worker| worker.gate_slots.clone()),
             worker: options.worker.clone(),
-            host: None,
+            workers: None,
         };
         if let Some(policy) = &setup.recipe.parallel {
             let (slots, config) = (choose_gate_slots(policy, &files), options.config.as_deref());
             let log = slots.directory.join("host.log");
-            setup.host = Some((build_host_spawn(project, policy, &slots, config)?, log));
+            let (spawn, owner) = build_host_spawn(project, policy, &slots, config)?;
+            setup.workers = Some(HostedWorkers::new(spawn, owner, log, VERSION));
             setup.gate_slots = Some(slots);
         }
         Ok(IsolatedRun { options, context, origin, setup, warnings })
@@ -436,8 +437,8 @@ struct RunSetup {
     gate_slots: Option<GateSlots>,
     /// What differs if the run is a worker of another one.
     worker: Option<WorkerRun>,
-    /// How the worker host is started, and its log, if the run has workers.
-    host: Option<(Spawn, PathBuf)>,
+    /// The workers, if the run has any; their host starts with the first job.
+    workers: Option<HostedWorkers>,
 }
 
 impl RunSetup {
@@ -569,7 +570,7 @@ fn connect_ports(
     let inbox = Inbox::new(context.layout.run_dir(&run).path());
     let mut clock = RunClock::new(watch.clone(), before).with_inbox(inbox);
     let mut no_workers = NoWorkers;
-    let mut hosted = setup.host.map(|(spawn, log)| HostedWorkers::new(spawn, log, VERSION));
+    let mut hosted = setup.workers;
     let workers: &mut dyn Workers = match &mut hosted {
         Some(hosted) => hosted,
         None => &mut no_workers,

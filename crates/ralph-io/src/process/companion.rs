@@ -24,7 +24,11 @@ pub struct Companion {
 impl Companion {
     /// Starts it, without input or output; limits do not apply.
     pub fn start(spawn: &Spawn) -> Result<Self, NotStarted> {
-        Self::start_with(spawn, [Stdio::null(), Stdio::null(), Stdio::null()])
+        Self::start_with(
+            spawn,
+            [Stdio::null(), Stdio::null(), Stdio::null()],
+            ProcessKind::Companion,
+        )
     }
 
     /// Starts it with pipes to its input and from its output. Its errors are written to a file.
@@ -32,14 +36,35 @@ impl Companion {
         spawn: &Spawn,
         errors: Stdio,
     ) -> Result<(Self, ChildStdin, ChildStdout), NotStarted> {
-        let mut started = Self::start_with(spawn, [Stdio::piped(), Stdio::piped(), errors])?;
+        Self::start_piped_as(spawn, errors, ProcessKind::Companion)
+    }
+
+    /// Starts it with pipes, and lets what it has started outlive a ralph that is killed.
+    pub fn start_job_starter(
+        spawn: &Spawn,
+        errors: Stdio,
+    ) -> Result<(Self, ChildStdin, ChildStdout), NotStarted> {
+        Self::start_piped_as(spawn, errors, ProcessKind::JobStarter)
+    }
+
+    fn start_piped_as(
+        spawn: &Spawn,
+        errors: Stdio,
+        kind: ProcessKind,
+    ) -> Result<(Self, ChildStdin, ChildStdout), NotStarted> {
+        let streams = [Stdio::piped(), Stdio::piped(), errors];
+        let mut started = Self::start_with(spawn, streams, kind)?;
         match (started.child.stdin.take(), started.child.stdout.take()) {
             (Some(input), Some(output)) => Ok((started, input, output)),
             (_, _) => Err(program::convert_start_error(spawn, &io::Error::other("no pipes"))),
         }
     }
 
-    fn start_with(spawn: &Spawn, [input, output, errors]: [Stdio; 3]) -> Result<Self, NotStarted> {
+    fn start_with(
+        spawn: &Spawn,
+        [input, output, errors]: [Stdio; 3],
+        kind: ProcessKind,
+    ) -> Result<Self, NotStarted> {
         let mut command = Command::new(program::find_program(spawn)?);
         command
             .args(&spawn.args)
@@ -49,7 +74,7 @@ impl Companion {
             .stdin(input)
             .stdout(output)
             .stderr(errors);
-        let started = registry::lock_registry().start_process(&mut command, ProcessKind::Companion);
+        let started = registry::lock_registry().start_process(&mut command, kind);
         match started {
             Ok((child, _)) => Ok(Self { child }),
             Err(error) => Err(program::convert_start_error(spawn, &error)),

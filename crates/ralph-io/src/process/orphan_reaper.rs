@@ -136,27 +136,44 @@ pub fn reap_dead_orphans() {
 ///
 /// Returns how many there were. This process and its ancestors are never ended.
 pub fn sweep_run(run_id: &str) -> u32 {
-    end_run(run_id, &BTreeSet::new(), Duration::from_secs(2))
+    end_run(run_id, &KnownGroups::default(), Duration::from_secs(2))
+}
+
+/// Process groups that a ralph has started, by the pids of their leaders.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct KnownGroups {
+    pub(super) groups: BTreeSet<i32>,
+    /// Worker hosts of the user. They end when their input does; their jobs may continue.
+    pub(super) job_starters: BTreeSet<i32>,
 }
 
 /// Ends every process that belongs to a run: TERM, `grace`, KILL.
 ///
-/// `groups` are process groups that ralph had started.
-pub(super) fn end_run(run_id: &str, groups: &BTreeSet<i32>, grace: Duration) -> u32 {
+/// Worker hosts of the user have the time of `grace` to end by themselves.
+pub(super) fn end_run(run_id: &str, known: &KnownGroups, grace: Duration) -> u32 {
     let spared = list_ancestors();
     let start = Instant::now();
     let mut signaled = BTreeSet::new();
     let mut kill_rounds = 0;
     while kill_rounds < KILL_ROUNDS {
-        let table = list_without(&spared);
-        let left = find_related(&table, groups, |process| {
+        let mut table = list_without(&spared);
+        let with_jobs = find_related(&table, &known.job_starters, |_| false);
+        table.retain(|process| !with_jobs.contains(process));
+        let starters = with_jobs.iter().filter(|process| {
+            process.group.is_some_and(|it| known.job_starters.contains(&it.as_raw_pid()))
+        });
+        let starters: Vec<&Process> = starters.collect();
+        let left = find_related(&table, &known.groups, |process| {
             signaled.contains(&(process.pid.as_raw_pid(), process.started))
                 || (!run_id.is_empty() && process.has_variable(RUN_ID_VARIABLE, run_id))
         });
-        if left.is_empty() {
+        if left.is_empty() && starters.is_empty() {
             break;
         }
         let elapsed = start.elapsed();
+        for process in starters.iter().filter(|_| elapsed >= grace) {
+            let _ = kill_process(process.pid, Signal::KILL);
+        }
         for process in &left {
             let first_time = signaled.insert((process.pid.as_raw_pid(), process.started));
             if elapsed >= grace {

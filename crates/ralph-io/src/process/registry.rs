@@ -54,6 +54,8 @@ pub(super) enum ProcessKind {
     Supervised,
     /// To run alongside ralph; leader of its own group.
     Companion,
+    /// A worker host of the user, which may start jobs that outlive this run; leader of its own group.
+    JobStarter,
     /// The warden, which must outlive ralph.
     Warden,
 }
@@ -85,6 +87,7 @@ impl Registry {
         self.known.push(KnownProcess { pid, kind });
         match kind {
             ProcessKind::Supervised | ProcessKind::Companion => self.send_to_warden('+', pid),
+            ProcessKind::JobStarter => self.send_to_warden('=', pid),
             ProcessKind::Warden => {}
         }
         Ok((child, pid))

@@ -3,14 +3,14 @@
 //! A subreaper only helps as long as it lives. After `kill -9`, or when the kernel runs out of
 //! memory, an agent would continue, paid and unwatched. The warden holds the other end of a pipe;
 //! when the pipe closes without a goodbye, it ends every process that carries the run's id, every
-//! process group that ralph reported to it, and their children.
+//! process group that ralph reported to it, and their children. A worker host of the user ends by
+//! itself, and what it has started is not ended: it is a job that may continue without its run.
 //!
 //! It cannot find a process that cleared its environment, started a session of its own and lost its
 //! parent before ralph died.
 //!
 //! Not here: the end of a run that ralph survives (`orphan_reaper`).
 
-use std::collections::BTreeSet;
 use std::io::{self, BufRead, Write};
 use std::path::Path;
 use std::process::{Child, Command, ExitCode, Stdio};
@@ -23,7 +23,7 @@ use rustix::fs::OFlags;
 use rustix::process::{Pid, Signal};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGTSTP};
 
-use super::orphan_reaper::end_run;
+use super::orphan_reaper::{KnownGroups, end_run};
 use super::registry::{self, ProcessKind};
 use super::tree::{self, Life};
 
@@ -98,8 +98,8 @@ pub fn run_warden(run_id: &str) -> ExitCode {
             return ExitCode::FAILURE;
         }
     }
-    if let RalphExit::Death { groups } = track_groups(io::stdin().lock()) {
-        end_run(run_id, &groups, GRACE);
+    if let RalphExit::Death(known) = track_groups(io::stdin().lock()) {
+        end_run(run_id, &known, GRACE);
     }
     ExitCode::SUCCESS
 }
@@ -108,12 +108,12 @@ pub fn run_warden(run_id: &str) -> ExitCode {
 #[derive(Debug, PartialEq, Eq)]
 enum RalphExit {
     Goodbye,
-    Death { groups: BTreeSet<i32> },
+    Death(KnownGroups),
 }
 
 /// Tracks the process groups until ralph exits.
 fn track_groups(lines: impl BufRead) -> RalphExit {
-    let mut groups = BTreeSet::new();
+    let mut known = KnownGroups::default();
     for line in lines.lines() {
         let Ok(line) = line else { break };
         if line == GOODBYE {
@@ -121,12 +121,15 @@ fn track_groups(lines: impl BufRead) -> RalphExit {
         }
         let group = |text: &str| text.parse().ok().filter(|&group: &i32| group > 1);
         if let Some(group) = line.strip_prefix('+').and_then(group) {
-            groups.insert(group);
+            known.groups.insert(group);
+        } else if let Some(group) = line.strip_prefix('=').and_then(group) {
+            known.job_starters.insert(group);
         } else if let Some(group) = line.strip_prefix('-').and_then(group) {
-            groups.remove(&group);
+            known.groups.remove(&group);
+            known.job_starters.remove(&group);
         }
     }
-    RalphExit::Death { groups }
+    RalphExit::Death(known)
 }
 
 #[cfg(test)]
@@ -135,12 +138,18 @@ mod tests {
 
     #[test]
     fn only_a_goodbye_makes_the_warden_exit() {
-        let death = |groups: &[i32]| RalphExit::Death { groups: groups.iter().copied().collect() };
+        let death = |groups: &[i32]| {
+            let groups = groups.iter().copied().collect();
+            RalphExit::Death(KnownGroups { groups, ..KnownGroups::default() })
+        };
+        let job_starter =
+            RalphExit::Death(KnownGroups { groups: [20].into(), job_starters: [40].into() });
         let cases = [
             ("", death(&[])),
             ("b\n", RalphExit::Goodbye),
             ("+20\n+30\n-20\n", death(&[30])),
             ("+20\nb\n", RalphExit::Goodbye),
+            ("+20\n=30\n=40\n-30\n", job_starter),
             ("+0\n+1\n+-5\n+x\n?\n+7", death(&[7])),
         ];
         for (input, expected) in cases {

@@ -163,7 +163,7 @@ pub(super) fn read_line(input: &mut impl io::BufRead, line: &mut Vec<u8>) -> io:
     Ok(input.by_ref().take(LONGEST_LINE).read_until(b'\n', line)? > 0)
 }
 
-/// Writes a report to stdout. Without a reader there is none to report to.
+/// Writes a report to stdout. Does nothing if no one reads.
 pub(super) fn write_report(report: &HostReport) {
     if let Ok(line) = report.to_line() {
         let mut out = io::stdout().lock();

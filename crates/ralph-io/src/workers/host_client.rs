@@ -37,8 +37,18 @@ pub struct HostedWorkers {
     /// What the host prints as errors.
     log: PathBuf,
     version: String,
+    owner: HostOwner,
     host: Option<HostLink>,
     starts: u32,
+}
+
+/// Whose worker host it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HostOwner {
+    /// This program's own: its workers end with the run.
+    Ralph,
+    /// A command of the user: its jobs may continue on other machines.
+    User,
 }
 
 /// A worker host that runs.
@@ -54,8 +64,8 @@ struct HostLink {
 impl HostedWorkers {
     /// Returns workers in a host that this starts, once there is a job. The host must be of this
     /// version.
-    pub fn new(spawn: Spawn, log: PathBuf, version: &str) -> Self {
-        Self { spawn, log, version: version.to_owned(), host: None, starts: 0 }
+    pub fn new(spawn: Spawn, owner: HostOwner, log: PathBuf, version: &str) -> Self {
+        Self { spawn, log, version: version.to_owned(), owner, host: None, starts: 0 }
     }
 
     fn open_host(&mut self) -> Result<&mut HostLink, WorkersError> {
@@ -65,7 +75,7 @@ impl HostedWorkers {
                 return Err(WorkersError { message });
             }
             self.starts += 1;
-            let started = HostLink::start(&self.spawn, &self.log, &self.version);
+            let started = HostLink::start(&self.spawn, self.owner, &self.log, &self.version);
             self.host = Some(started.map_err(|WorkersError { message }| {
                 let line = read_last_line(&self.log).map(|line| format!(": {line}"));
                 WorkersError { message: message + &line.unwrap_or_default() }
@@ -83,11 +93,19 @@ impl HostedWorkers {
 }
 
 impl HostLink {
-    fn start(spawn: &Spawn, log: &Path, version: &str) -> Result<Self, WorkersError> {
+    fn start(
+        spawn: &Spawn,
+        owner: HostOwner,
+        log: &Path,
+        version: &str,
+    ) -> Result<Self, WorkersError> {
         let refused = |why: String| WorkersError { message: format!("no worker host: {why}") };
         let errors = create_log(log).map_or_else(|_| Stdio::null(), Stdio::from);
-        let (process, input, output) =
-            Companion::start_piped(spawn, errors).map_err(|error| refused(error.to_string()))?;
+        let started = match owner {
+            HostOwner::Ralph => Companion::start_piped(spawn, errors),
+            HostOwner::User => Companion::start_job_starter(spawn, errors),
+        };
+        let (process, input, output) = started.map_err(|error| refused(error.to_string()))?;
         let (sender, reports) = mpsc::channel();
         thread::Builder::new()
             .name("workers".to_owned())

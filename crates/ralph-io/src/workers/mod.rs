@@ -15,7 +15,7 @@ mod remote_worker;
 
 pub use git_host::{GitWorkerHost, StartKind, serve_jobs_over_git};
 pub use host::{WorkerHost, serve_jobs};
-pub use host_client::HostedWorkers;
+pub use host_client::{HostOwner, HostedWorkers};
 pub use lifeline::{Lifeline, read_job};
 pub use progress::{ProgressView, WorkerOutput};
 pub use remote_worker::{

@@ -14,7 +14,8 @@ use ralph_io::git::{REF_PREFIX, RemoteError, RemoteRefs, clone_project};
 use ralph_io::process::{StopStage, Watch};
 use ralph_io::store::{ProjectLayout, RunDir};
 use ralph_io::workers::{
-    FetchedJob, HostedWorkers, RemoteEnd, RemoteWorker, WantedJob, fetch_job, find_machine_name,
+    FetchedJob, HostOwner, HostedWorkers, RemoteEnd, RemoteWorker, WantedJob, fetch_job,
+    find_machine_name,
 };
 use ralph_model::agent::AgentKind;
 use ralph_model::gate::GateCheck;
@@ -147,7 +148,7 @@ fn prepare_job(
     let policy = ParallelPolicy { gate_slots, ..ParallelPolicy::new(1) };
     let slots = choose_gate_slots(&policy, &RunDir::from_path(layout.state()));
     let spawn = build_worker_spawn(&project, "__workers", &slots, None)?;
-    let workers = HostedWorkers::new(spawn, files.join("host.log"), VERSION);
+    let workers = HostedWorkers::new(spawn, HostOwner::Ralph, files.join("host.log"), VERSION);
     Ok((job, workers))
 }
 

@@ -8,7 +8,7 @@ use ralph_core::ports::{GateOrder, Gates as _, Ui};
 use ralph_io::gates::{CommandGates, GateSlots};
 use ralph_io::process::{ProcessLimits, Spawn, StdinSource};
 use ralph_io::store::RunDir;
-use ralph_io::workers::{ProgressView, WorkerOutput};
+use ralph_io::workers::{HostOwner, ProgressView, WorkerOutput};
 use ralph_model::gate::{Gate, GateKind};
 use ralph_model::ids::{IterationNumber, RunId};
 use ralph_model::recipe::{ParallelPolicy, Recipe, Work};
@@ -131,10 +131,11 @@ pub(super) fn build_host_spawn(
     policy: &ParallelPolicy,
     slots: &GateSlots,
     config: Option<&Path>,
-) -> Result<Spawn, CliError> {
+) -> Result<(Spawn, HostOwner), CliError> {
     let local = build_worker_spawn(project, "__workers", slots, config)?;
-    let Some(command) = &policy.host else { return Ok(local) };
-    Ok(Spawn { program: "sh".into(), args: vec!["-c".into(), command.into()], ..local })
+    let Some(command) = &policy.host else { return Ok((local, HostOwner::Ralph)) };
+    let args = vec!["-c".into(), command.into()];
+    Ok((Spawn { program: "sh".into(), args, ..local }, HostOwner::User))
 }
 
 /// Returns how this program is started as worker host or worker of a run.

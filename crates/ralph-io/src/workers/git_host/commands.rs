@@ -33,7 +33,7 @@ pub(super) struct StartCommand {
 pub(super) struct CommandEnd {
     /// The attempt whose result counts.
     pub(super) attempt: AttemptLabel,
-    /// What is reported if there is none.
+    /// What is reported if no attempt has a result.
     pub(super) reason: String,
 }
 

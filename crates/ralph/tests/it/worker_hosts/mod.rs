@@ -72,7 +72,8 @@ struct HostWorld {
 /// An agent that reports its call and its process, and hangs until there is a file `go`.
 fn hangs(meet: &str) -> Value {
     let command = format!(
-        "echo $RALPH_TASK >> {meet}/calls; echo $$ > {meet}/agent; \
+        "echo $RALPH_TASK >> {meet}/calls; \
+         echo $$ > {meet}/starting; mv {meet}/starting {meet}/agent; \
          while [ ! -e {meet}/go ]; do sleep 0.05; done; echo $RALPH_TASK > $RALPH_TASK.txt"
     );
     let handoff = json!({ "task_completed": { "summary": "Wrote it.", "fully_complete": true } });
