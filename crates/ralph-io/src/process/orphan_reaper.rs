@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, getpid, kill_process};
 
 use super::RUN_ID_VARIABLE;
-use super::registry::{self, Registry};
+use super::registry::{self, OrphanPolicy, Registry};
 use super::tree::{self, Life, Process};
 
 /// A process that exits by itself shortly after its parent is no leftover: a server that notices
@@ -117,15 +117,15 @@ fn scan_orphans(registry: &Registry, group: Pid) -> OrphanScan {
     OrphanScan::Orphans(orphans)
 }
 
-/// Makes this process adopt the orphans of its children. For a process that starts companions
-/// only; [`super::Watch::install`] does it for others.
+/// Makes this process adopt the orphans of its companions, and end none of them, also not after
+/// other children. [`super::Watch::install`] is for processes that end theirs.
 pub fn adopt_orphans() -> std::io::Result<()> {
-    registry::lock_registry().adopt_orphans()
+    registry::lock_registry().adopt_orphans(OrphanPolicy::Keep)
 }
 
 /// Reaps orphans that have exited, and ends none: each worker ends its own processes.
 pub fn reap_dead_orphans() {
-    for orphan in registry::lock_registry().list_orphans() {
+    for orphan in registry::lock_registry().list_unknown_children() {
         if orphan.life == Life::Zombie {
             registry::reap_orphan(orphan.pid);
         }

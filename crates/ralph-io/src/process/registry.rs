@@ -37,6 +37,8 @@ pub(super) struct Registry {
 pub(super) enum OrphanPolicy {
     /// To us: an unregistered child of ours is left over from one of our children.
     Adopt,
+    /// To us, and they continue: they are jobs, which end by themselves or with their worker.
+    Keep,
     /// To init: an unregistered child of ours was started by other code in this process.
     GoToInit,
 }
@@ -67,10 +69,10 @@ pub(super) fn lock_registry() -> MutexGuard<'static, Registry> {
 
 impl Registry {
     /// Makes the system give us the orphans of our children, from now on.
-    pub(super) fn adopt_orphans(&mut self) -> io::Result<()> {
+    pub(super) fn adopt_orphans(&mut self, policy: OrphanPolicy) -> io::Result<()> {
         #[cfg(target_os = "linux")]
         rustix::process::set_child_subreaper(Some(getpid()))?;
-        self.orphans = OrphanPolicy::Adopt;
+        self.orphans = policy;
         Ok(())
     }
 
@@ -110,12 +112,12 @@ impl Registry {
         }
     }
 
-    /// Returns the unregistered children of this process; empty if those cannot be distinguished
-    /// from children that other code in this process started.
+    /// Returns the unregistered children of this process that are to be ended; empty if those
+    /// cannot be distinguished from children that other code in this process started.
     pub(super) fn list_orphans(&self) -> Vec<Process> {
         match self.orphans {
-            OrphanPolicy::Adopt => self.unknown_children(),
-            OrphanPolicy::GoToInit => Vec::new(),
+            OrphanPolicy::Adopt => self.list_unknown_children(),
+            OrphanPolicy::Keep | OrphanPolicy::GoToInit => Vec::new(),
         }
     }
 
@@ -185,7 +187,8 @@ impl Registry {
         }
     }
 
-    fn unknown_children(&self) -> Vec<Process> {
+    /// Returns the children of this process that it did not start.
+    pub(super) fn list_unknown_children(&self) -> Vec<Process> {
         let mut children = tree::list_children(getpid());
         children.retain(|child| !self.known.iter().any(|known| known.pid == child.pid));
         children

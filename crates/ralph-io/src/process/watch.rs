@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 
 use super::limits::{RunningTime, TICK};
 use super::pipes::ChildEvent;
-use super::{registry, signals};
+use super::registry::{self, OrphanPolicy};
+use super::signals;
 
 /// A handle on ralph's own signals, for all code that waits.
 #[derive(Debug, Clone)]
@@ -90,7 +91,7 @@ impl Watch {
     /// own; at `Leave` ralph waits for it briefly. TSTP stops the children and ralph, and the clock
     /// of every limit with them, until CONT. A HUP that was ignored at the start stays ignored.
     pub fn install(on_stage: impl Fn(StopStage) + Send + 'static) -> io::Result<Self> {
-        registry::lock_registry().adopt_orphans()?;
+        registry::lock_registry().adopt_orphans(OrphanPolicy::Adopt)?;
         let watch = Self::new_detached();
         signals::start_threads(watch.clone(), on_stage)?;
         Ok(watch)

@@ -105,6 +105,11 @@ fn a_job_continues_without_its_run_and_resume_takes_the_result() {
     let run = world.start_build(&host);
     world.wait_for_calls(1);
     wait_for_ref(&world, "/journals/");
+    // Git commands of the host end what they leave behind, and not the worker.
+    let job = || world.run_remote_git(&["for-each-ref", "refs/ralph/jobs"]);
+    let first = job();
+    world.sealed.run_ralph(&["note", "--task", "a", "Be brief."]).expect_code(0);
+    wait_until("the note is pushed", || job() != first);
     kill(i32::try_from(run.id()).expect("a pid"));
     run.wait_for_end();
     world.allow();
