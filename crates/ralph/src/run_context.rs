@@ -498,7 +498,7 @@ impl RunContext {
 
     /// Returns the repository for a run, with git started inside the sandbox if there is one.
     pub(crate) fn open_git(&self, run: &RunId, sandboxed: GitSandbox) -> Option<GitVcs> {
-        let mut repository = self.repository.clone()?;
+        let mut repository = self.repository.clone()?.with_run_id(&run.0);
         if let Some((launcher, env)) = sandboxed {
             repository = repository.with_launcher(launcher, env);
         }

@@ -16,8 +16,8 @@ use ralph_model::units::Millis;
 
 use crate::environment::Variables;
 use crate::process::{
-    Captured, Chunk, OutputActivity, ProcessLimits, Spawn, StdinSource, Watch, capture_output,
-    supervise,
+    Captured, Chunk, OutputActivity, ProcessLimits, RUN_ID_VARIABLE, Spawn, StdinSource, Watch,
+    capture_output, supervise,
 };
 use crate::sandbox::Launcher;
 
@@ -327,6 +327,14 @@ impl GitCommands {
         env.push(("GIT_CONFIG_GLOBAL".into(), "/dev/null".into()));
         env.push(("GIT_CONFIG_NOSYSTEM".into(), "1".into()));
         Self { env, sandbox: None, ..self.clone() }
+    }
+
+    /// Adds the id of the run to the environment: the warden finds what a killed ralph had just
+    /// started by it.
+    pub(super) fn with_run_id(mut self, run: &str) -> Self {
+        self.env.retain(|(name, _)| name != RUN_ID_VARIABLE);
+        self.env.push((RUN_ID_VARIABLE.into(), run.into()));
+        self
     }
 
     /// Sets the launcher and environment for commands in the sandbox.

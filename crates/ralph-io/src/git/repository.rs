@@ -85,6 +85,12 @@ impl GitRepository {
         self.config.list_named_files(&self.top)
     }
 
+    /// Marks commands outside of the sandbox as part of a run.
+    #[must_use]
+    pub fn with_run_id(self, run: &str) -> Self {
+        Self { commands: self.commands.with_run_id(run), ..self }
+    }
+
     /// Sets how commands are started.
     #[must_use]
     pub fn with_launcher(self, launcher: Launcher, env: Variables) -> Self {
