@@ -92,9 +92,8 @@ impl Clock for RunClock {
             ran: self.before.saturating_add(running.saturating_sub(self.waited).into()),
             stop: match self.watch.stage() {
                 StopStage::Running if !self.is_stopped => StopRequest::Continue,
-                StopStage::Running | StopStage::Finish | StopStage::End | StopStage::Leave => {
-                    StopRequest::Stop
-                }
+                StopStage::Running | StopStage::Finish => StopRequest::Stop,
+                StopStage::End | StopStage::Leave => StopRequest::StopNow,
             },
         }
     }

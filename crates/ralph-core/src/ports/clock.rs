@@ -34,4 +34,6 @@ pub enum StopRequest {
     Continue,
     /// After the current operation.
     Stop,
+    /// At once: what is running is being ended.
+    StopNow,
 }

@@ -177,7 +177,9 @@ pub fn choose_next_step(state: &RunState, moment: Moment) -> Step {
     let is_open = state.completeness == Completeness::Open;
     // An iteration that has landed is closed first: that is a fact and takes no time.
     let has_landed = matches!(step, Step::EndIteration(_));
-    if is_open && !has_landed && (moment.stop == StopRequest::Stop || state.control.stop.is_some())
+    if is_open
+        && !has_landed
+        && (moment.stop != StopRequest::Continue || state.control.stop.is_some())
     {
         if let Some(step) = parallel::choose_while_live(state, &step, moment) {
             return step;

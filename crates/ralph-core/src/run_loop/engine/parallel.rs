@@ -51,8 +51,13 @@ impl Engine<'_> {
         until: Timestamp,
         moment: Moment,
     ) -> Result<(), StepError> {
-        if moment.stop == StopRequest::Stop || self.state.control.stop.is_some() {
-            self.send_to_workers(&ControlRequest::Stop);
+        match moment.stop {
+            StopRequest::StopNow => self.send_to_workers(&ControlRequest::StopNow),
+            StopRequest::Stop => self.send_to_workers(&ControlRequest::Stop),
+            StopRequest::Continue if self.state.control.stop.is_some() => {
+                self.send_to_workers(&ControlRequest::Stop);
+            }
+            StopRequest::Continue => {}
         }
         let (ui, state) = (&mut *self.ports.ui, &self.state);
         let mut tick = |_| ui.show_activity(&Activity::Workers(state));

@@ -187,3 +187,30 @@ fn what_cannot_run_side_by_side_is_refused_before_an_agent_is_paid() {
     sealed.run_git(&["checkout", "--detach"]);
     build(&sealed, &["--jobs", "2"]).expect_code(2).expect_stderr("detached");
 }
+
+#[test]
+fn a_second_signal_and_stop_now_end_the_workers_at_once() {
+    let tasks = [task("a", &[]), task("b", &[])];
+    let calls = |meet: &str| {
+        let command = format!(
+            "touch {meet}/began-$RALPH_TASK; while [ ! -e {meet}/go ]; do sleep 0.05; done"
+        );
+        json!([{ "do": [{ "run": { "command": command } }, handoff("Waited.")] }])
+    };
+    for is_signal in [true, false] {
+        let (sealed, meet) = project_with_meeting(&tasks, calls, json!({}));
+        let mut running = sealed.start_ralph(&["build", "--jobs", "2"]);
+        let has_begun = |task: &str| PathBuf::from(format!("{meet}/began-{task}")).exists();
+        wait_until("both agents are at work", || has_begun("a") && has_begun("b"));
+        if is_signal {
+            running.send_signal(Signal::INT);
+            running.wait_for("Ctrl-C again");
+            running.send_signal(Signal::INT);
+        } else {
+            sealed.run_ralph(&["stop", "--now"]).expect_code(0);
+        }
+        // The agents would never end by themselves.
+        running.wait_for_end().expect_code(130);
+        assert_eq!(sealed.survivors(), Vec::<String>::new());
+    }
+}
