@@ -5,7 +5,7 @@
 use std::io::Write;
 
 use ralph_model::child::ChildEnd;
-use ralph_model::gate::{Gate, GateResult, GateStatus, Severity};
+use ralph_model::gate::{FailAction, Gate, GateResult, GateStatus, Severity};
 use ralph_model::recipe::Recipe;
 use ralph_model::refusal::Refusal;
 use ralph_model::run::RunState;
@@ -18,6 +18,15 @@ use crate::{sanitize, stream, wait_lines};
 
 /// So many names of failing tests fit on a line or two of a terminal.
 const SHOWN_NAMES: usize = 3;
+
+/// Returns what happens with the output of a gate that failed.
+fn describe_action(action: FailAction) -> &'static str {
+    match action {
+        FailAction::Append => "; sent to the next agent",
+        FailAction::Prepend => "; sent to the next agent, before the prompt",
+        FailAction::Replace => "; sent to the next agent, instead of the prompt",
+    }
+}
 
 pub(crate) fn print_gate_start<W: Write>(page: &mut LineWriter<W>, gate: &Gate) {
     let text = wait_lines::format_running_gate(page, gate);
@@ -52,9 +61,7 @@ pub(crate) fn print_gate_result<W: Write>(
         ),
         (GateStatus::Failed, Severity::Hard) => {
             let used = recipe.gates.iter().find(|gate| gate.name == result.gate);
-            let action = used
-                .map(|gate| format!("; fail action {}", gate.fail_action.name()))
-                .unwrap_or_default();
+            let action = used.map(|gate| describe_action(gate.fail_action)).unwrap_or_default();
             page.write_marked(LineMark::Fail, &format!("Gate {gate}: failed{ending}{action}"));
             print_gate_output(page, result, recipe);
         }
