@@ -19,15 +19,6 @@ use crate::{sanitize, stream, wait_lines};
 /// So many names of failing tests fit on a line or two of a terminal.
 const SHOWN_NAMES: usize = 3;
 
-/// Returns what happens with the output of a gate that failed.
-fn describe_action(action: FailAction) -> &'static str {
-    match action {
-        FailAction::Append => "; sent to the next agent",
-        FailAction::Prepend => "; sent to the next agent, before the prompt",
-        FailAction::Replace => "; sent to the next agent, instead of the prompt",
-    }
-}
-
 pub(crate) fn print_gate_start<W: Write>(page: &mut LineWriter<W>, gate: &Gate) {
     let text = wait_lines::format_running_gate(page, gate);
     if page.style().rewrites {
@@ -79,6 +70,15 @@ pub(crate) fn print_gate_result<W: Write>(
     }
     if let Some(end) = &result.end {
         warn_about_child(page, end, &format!("gate {gate}"));
+    }
+}
+
+/// Returns what happens with the output of a gate that failed.
+fn describe_action(action: FailAction) -> &'static str {
+    match action {
+        FailAction::Append => "; sent to the next agent",
+        FailAction::Prepend => "; sent to the next agent, before the prompt",
+        FailAction::Replace => "; sent to the next agent, instead of the prompt",
     }
 }
 
