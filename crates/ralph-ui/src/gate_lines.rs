@@ -5,7 +5,7 @@
 use std::io::Write;
 
 use ralph_model::child::ChildEnd;
-use ralph_model::gate::{Gate, GateResult, GateStatus, Severity};
+use ralph_model::gate::{FailAction, Gate, GateResult, GateStatus, Severity};
 use ralph_model::recipe::Recipe;
 use ralph_model::refusal::Refusal;
 use ralph_model::run::RunState;
@@ -52,9 +52,7 @@ pub(crate) fn print_gate_result<W: Write>(
         ),
         (GateStatus::Failed, Severity::Hard) => {
             let used = recipe.gates.iter().find(|gate| gate.name == result.gate);
-            let action = used
-                .map(|gate| format!("; fail action {}", gate.fail_action.name()))
-                .unwrap_or_default();
+            let action = used.map(|gate| describe_action(gate.fail_action)).unwrap_or_default();
             page.write_marked(LineMark::Fail, &format!("Gate {gate}: failed{ending}{action}"));
             print_gate_output(page, result, recipe);
         }
@@ -72,6 +70,15 @@ pub(crate) fn print_gate_result<W: Write>(
     }
     if let Some(end) = &result.end {
         warn_about_child(page, end, &format!("gate {gate}"));
+    }
+}
+
+/// Returns what happens with the output of a gate that failed.
+fn describe_action(action: FailAction) -> &'static str {
+    match action {
+        FailAction::Append => "; sent to the next agent",
+        FailAction::Prepend => "; sent to the next agent, before the prompt",
+        FailAction::Replace => "; sent to the next agent, instead of the prompt",
     }
 }
 

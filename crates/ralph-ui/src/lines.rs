@@ -205,7 +205,8 @@ fn print_plan_progress<W: Write>(page: &mut LineWriter<W>, look: &PlanState, sta
 }
 
 /// The header line of a run that only changes files.
-const NO_COMMIT: &str = "commits nothing; set `\"commit\": \"ralph\"`";
+const NO_COMMIT: &str =
+    "commits nothing; with `\"commit\": \"ralph\"` in the settings it commits what passed";
 
 fn print_run_header<W: Write>(page: &mut LineWriter<W>, version: &str, state: &RunState) {
     let recipe = &state.recipe;

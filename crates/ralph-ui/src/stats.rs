@@ -18,7 +18,7 @@ const TITLES: [&str; 9] =
 /// Returns the statistics for people.
 pub fn describe_stats(stats: &ProjectStats, clock: &WallClock) -> String {
     let (Some(first), Some(last)) = (stats.first, stats.last) else {
-        return "There is no run in this time.\n".to_owned();
+        return "There is no run of this project to count.\n".to_owned();
     };
     let (first, last) = (clock.format_full(first), clock.format_full(last));
     let mut text = format!("From {first} to {last}: {}\n\n", describe_totals(stats));

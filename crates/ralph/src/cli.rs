@@ -117,19 +117,19 @@ pub(crate) enum ColorChoice {
 #[derive(Debug, Subcommand)]
 #[command(defer = true)]
 pub(crate) enum CliCommand {
-    /// Loop a prompt until the guardrails pass and the agent gives the completion response.
+    /// Loop a prompt until your gates pass and the agent reports that it is done.
     #[command(after_help = RUNNING)]
     Run(RunArgs),
-    /// Loop a template file until the agent gives the completion signal that is named in it.
+    /// Loop a prompt file with variables in it until the agent gives the completion signal.
     #[command(after_help = TEMPLATES)]
     Prompt(PromptArgs),
-    /// Make the plan: from specs/ an implementation plan, or from ralph/prd.md a task list.
+    /// Let the agent make a plan from specs/, or a task list from ralph/prd.md.
     #[command(after_help = PLANNING)]
     Plan(PlanArgs),
-    /// Do the work: by the implementation plan, or by the task list, one task at a time.
+    /// Let the agent do the plan, or the task list one task at a time.
     #[command(after_help = BUILDING)]
     Build(BuildArgs),
-    /// Resume a paused, interrupted or crashed run exactly where its journal ends.
+    /// Resume a paused, interrupted or crashed run exactly where it stopped.
     #[command(after_help = RESUMING)]
     Resume(ResumeArgs),
     /// Ask the active run to pause after its current step; you may edit files then.
@@ -146,12 +146,12 @@ pub(crate) enum CliCommand {
     /// Leave a note for the next agent of the active run.
     #[command(after_help = NOTING)]
     Note(control::NoteArgs),
-    /// Show the status of the run of this directory.
+    /// Show the status of the active or last run of this directory.
     Status(StatusArgs),
-    /// Show the journal of a run.
+    /// Show what happened in a run, step by step, or follow the active one.
     #[command(after_help = LOOKING_BACK)]
     Log(LogArgs),
-    /// Show the report of a run: what was done, what failed and why, what it took.
+    /// Show the report of a run: what was done, what failed and why, what it cost.
     Report(ReportArgs),
     /// Show figures over all runs: what landed, attempts, rejections, cost and time.
     Stats(stats::StatsArgs),
@@ -173,10 +173,10 @@ pub(crate) enum CliCommand {
     /// Do one job of a run on another machine: fetch it from the git remote, push the result.
     #[command(name = "worker", after_help = WORKING)]
     RemoteWorker(RemoteWorkerArgs),
-    /// Check agents, git and this machine, and say how to fix what is wrong.
+    /// Check agents, logins, git and this machine, and report how to fix problems.
     #[command(after_help = DOCTOR_CODES)]
     Doctor(DoctorArgs),
-    /// Accept what a project's settings would run, read or loosen, after showing it.
+    /// Show what a project's settings would run, read or loosen, and ask you to accept it.
     #[command(after_help = TRUSTING)]
     Trust(TrustArgs),
     /// Install, write out or check the Claude Code plugin that ships inside this binary.
@@ -185,7 +185,7 @@ pub(crate) enum CliCommand {
     /// Watch a complete loop in a throw-away repository with the built-in scripted agent.
     #[command(display_order = 0)]
     Demo(DemoArgs),
-    /// Create the documents and settings that a workflow needs: by questions, or by detection.
+    /// Set up a project: ask a few questions, or with --yes detect agent and checks.
     #[command(after_help = SCAFFOLD, display_order = 0)]
     Init(InitArgs),
     /// Explain a topic or a command.
@@ -205,7 +205,7 @@ pub(crate) enum CliCommand {
     Notify(notify::NotifyArgs),
     /// Send a run to an OpenTelemetry collector, after it is over.
     Otel(notify::OtelArgs),
-    /// Show what agents and gates of this project can reach, or run a command where they would.
+    /// Show what agents and gates of this project can reach, or run a command in their sandbox.
     Sandbox(sandbox::SandboxArgs),
     /// Answer a hook of Claude Code, or explain how the guard judges a command.
     Hook(HookArgs),
@@ -274,7 +274,7 @@ pub(crate) struct LimitArgs {
     /// The model the agent is to use.
     #[arg(long, value_name = "NAME")]
     pub(crate) model: Option<String>,
-    /// Stop after this many iterations [default: 10 for `run`, 15 by a task list, 3 to plan one, 50 otherwise].
+    /// Stop after this many iterations [default: 10 for `run`, 15 for a task list, 3 to plan one, 50 otherwise].
     #[arg(
         short,
         long,
@@ -293,7 +293,7 @@ pub(crate) struct LimitArgs {
     /// Stop after this long, such as 90m or 7h; waits for a usage limit do not count.
     #[arg(long, value_name = "DURATION")]
     pub(crate) max_time: Option<String>,
-    /// Exit with 0 although the work is not complete when iterations or a budget are used up.
+    /// Exit with 0 when iterations or a budget are used up before the work is complete.
     #[arg(long)]
     pub(crate) allow_incomplete: bool,
     /// Send spans and metrics to an OpenTelemetry collector.
@@ -330,7 +330,7 @@ pub(crate) struct PlanArgs {
 #[derive(Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "a flag is there or it is not")]
 pub(crate) struct BuildArgs {
-    /// Stop after this many iterations [default: 50 by a plan, 15 by a task list]; with --task,
+    /// Stop after this many iterations [default: 50 for a plan, 15 for a task list]; with --task,
     /// give the task this many attempts.
     #[arg(value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) count: Option<u32>,
@@ -346,7 +346,7 @@ pub(crate) struct BuildArgs {
     /// Where those tasks are done: local, a name from the settings, or a command [default: local].
     #[arg(long, value_name = "NAME|COMMAND")]
     pub(crate) worker_host: Option<String>,
-    /// Take a task as done once its gates pass, without a review by a fresh agent.
+    /// Count a task as done once its gates pass, without a review by a fresh agent.
     #[arg(long)]
     pub(crate) skip_review: bool,
     /// Approve a task at this review whatever it finds, and report that [default: 5].
@@ -413,7 +413,7 @@ pub(crate) struct StartArgs {
         hide_possible_values = true
     )]
     pub(crate) sandbox: Option<String>,
-    /// Run agent and gates directly.
+    /// Run agent and gates without a sandbox, with all that you can do on this machine.
     #[arg(long, conflicts_with = "sandbox")]
     pub(crate) no_sandbox: bool,
     /// Show each prompt, command line, gate and git action; start no agent and change nothing.

@@ -28,7 +28,8 @@ pub(crate) const OVERVIEW: &str = "overview.md";
 pub(crate) const DOCUMENTS: [&str; 3] = [REQUIREMENTS_FILE, PROGRESS, PROMPT];
 
 /// Hint for a project without documents.
-pub(crate) const INIT: &str = "`ralph init --workflow tasks --name FEATURE` makes the documents";
+pub(crate) const INIT: &str =
+    "`ralph init --workflow tasks --name FEATURE` creates ralph/prd.md and a task list";
 
 /// The documents of a project, as paths from its directory.
 #[derive(Debug)]

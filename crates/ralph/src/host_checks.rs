@@ -89,7 +89,7 @@ fn check_git(project: &Project) -> HostCheck {
     // Not cached: git answers within milliseconds.
     match (project.find_program("git"), Versions::open(None).find_version("git", place)) {
         (Ok(_), Some(version)) => HostCheck::new("git", Health::Good, format!("git {version}")),
-        (Ok(_), None) => HostCheck::new("git", Health::Warning, "git does not say its version")
+        (Ok(_), None) => HostCheck::new("git", Health::Warning, "git does not report its version")
             .with_hint("reinstall git"),
         (Err(reason), _) => HostCheck::new("git", Health::Bad, format!("git cannot run: {reason}"))
             .with_hint("install git: without it nothing is committed, compared or undone"),
@@ -214,7 +214,7 @@ fn check_own_binary(project: &Project) -> Result<(), String> {
     let place = ProgramContext { directory: &project.directory, env: &project.env, watch: &watch };
     let reported = Versions::open(None).find_version(&exe.to_string_lossy(), place);
     if reported != Version::find_in(env!("CARGO_PKG_VERSION")) {
-        return Err(format!("`{}` does not answer as this version", exe.display()));
+        return Err(format!("`{}` is not this version of ralph any more", exe.display()));
     }
     Ok(())
 }

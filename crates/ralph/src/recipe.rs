@@ -445,7 +445,8 @@ fn build_agent_choice(
     let settings = &loaded.settings;
     let Some(command) = chosen.command.clone() else {
         return Err(CliError::for_input("no agent is set")
-            .with_hint("`ralph init` finds one that is installed; --agent or `agent.command` names another")
+            .with_hint("`ralph init` finds an installed one; --agent or `agent.command` names it")
+            .with_hint("`ralph doctor --agent claude` reports how to install one")
             .with_hint("`ralph demo` shows the loop without an agent"));
     };
     let kind = infer_kind(&chosen, &command);
@@ -560,7 +561,7 @@ pub(crate) fn choose_prompt_source(
     prompt: Option<String>,
     file: Option<PathBuf>,
 ) -> Result<PromptSource, CliError> {
-    let usage = "ralph run -p \"TEXT\" or ralph run -f FILE";
+    let usage = "`ralph run \"TEXT\"` or `ralph run -f FILE`";
     match (prompt, file) {
         (Some(_), Some(_)) => {
             Err(CliError::for_input("--prompt and --prompt-file exclude each other")

@@ -414,7 +414,7 @@ pub(super) fn render_notes(summary: &Summary) -> Markup {
         }))
         (render_list("Edits of the list", &summary.edits, |edit| html! { (clean_line(edit)) }))
     };
-    render_section("Along the way", &body)
+    render_section("Other events", &body)
 }
 
 /// Returns a list, newest first, collapsed if it is long; nothing if it is empty.

@@ -161,7 +161,7 @@ fn the_page_begins_with_outcome_and_next_commands() {
         "<h2>Where the work is</h2>",
         "1abcdef",
         "refs/ralph/kept/k3f9/8",
-        "<h2>Along the way</h2>",
+        "<h2>Other events</h2>",
         "the disk is nearly full",
     ] {
         let at = page[from..].find(part);

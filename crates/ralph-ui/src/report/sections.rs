@@ -236,7 +236,7 @@ pub(super) fn add_events(page: &mut String, summary: &Summary) {
     .map(|(label, value)| format!("- {label}: {value}\n"))
     .collect();
     if !facts.is_empty() {
-        page.push_str(&format!("\n## Along the way\n\n{}", facts.concat()));
+        page.push_str(&format!("\n## Other events\n\n{}", facts.concat()));
     }
     add_list(page, "Amendments", &summary.amendments, |amendment| {
         let (proposal, reason) =

@@ -21,7 +21,7 @@ pub(crate) struct PluginArgs {
 #[derive(Debug, Subcommand)]
 #[command(defer = true)]
 pub(crate) enum PluginCommand {
-    /// Write it out and register it with Claude Code; runs of ralph do not need that.
+    /// Install it into Claude Code, for your own sessions; runs of ralph do not need that.
     Install(PluginInstallArgs),
     /// Write it out as runs use it, and print where.
     Path,

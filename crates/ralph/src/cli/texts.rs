@@ -38,8 +38,8 @@ Exit codes:
     4  no agent is set, or one is not installed or cannot run";
 
 pub(super) const PLANNING: &str = "\
-From specifications: the agent writes .ralph/implementation_plan.md, and says when it covers them
-all. From requirements: it writes ralph/tasks.json, which is then validated; mistakes go back to
+From specifications: the agent writes .ralph/implementation_plan.md, and reports when it covers
+them all. From requirements: it writes ralph/tasks.json, which is then validated; mistakes go back to
 the agent until there are none, or the iterations are used up; then the old file is restored.
 In both, all other changes of the agent are reverted.
 
@@ -47,8 +47,8 @@ In both, all other changes of the agent are reverted.
 task list, and else a directory `specs` means specifications.";
 
 pub(super) const BUILDING: &str = "\
-By an implementation plan, the agent chooses one open item in each iteration, does it, commits, and
-says when all is done. By a task list, ralph chooses, checks and commits.
+With an implementation plan, the agent chooses one open item in each iteration, does it, commits,
+and reports when all is done. With a task list, ralph chooses, checks and commits.
 
 `workflow` in the settings says which it is. Where it does not, a task file or ralph/prd.md means a
 task list, and else .ralph/implementation_plan.md or a directory `specs` means a plan.";
@@ -89,7 +89,7 @@ pub(super) const TOPICS: &str = "\
 Topics: cost, exit-codes, files, gates, overnight, prompts, sandbox, settings, tasks, variables.";
 
 pub(super) const COMPLETING: &str = "\
-To have it in every new shell:
+To load it in every new shell:
   bash        echo 'source <(ralph completions bash)' >> ~/.bashrc
   zsh         echo 'source <(ralph completions zsh)' >> ~/.zshrc
   fish        echo 'ralph completions fish | source' >> ~/.config/fish/config.fish
@@ -156,7 +156,7 @@ characters; put longer text into a file and name it in the note. Exit code 1 if 
 
 pub(super) const NOTIFYING: &str = "\
 Exit codes:
-    0  every channel took the notification, or nothing was tested
+    0  every channel accepted the notification, or nothing was tested
     1  one did not
     2  none is set, or bad settings";
 

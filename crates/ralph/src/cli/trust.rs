@@ -16,7 +16,7 @@ pub(crate) struct TrustArgs {
     /// List the projects that are trusted, and what they may ask for.
     #[arg(long, conflicts_with_all = ["remove", "yes", "config"])]
     pub(crate) list: bool,
-    /// Trust the project no longer.
+    /// Revoke the trust in the project.
     #[arg(long, conflicts_with_all = ["yes", "config"])]
     pub(crate) remove: bool,
     /// Do not ask.

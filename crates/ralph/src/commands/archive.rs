@@ -261,7 +261,7 @@ fn commit_archive(
     let archive = format!("{ARCHIVES}/{name}");
     let failed = |what: String| {
         CliError::new(ExitStatus::GitFailed, format!("the archive was not committed: {what}"))
-            .with_hint(format!("it is in {archive}, whole; commit it yourself"))
+            .with_hint(format!("it is complete in {archive}; commit it yourself"))
     };
     let scratch = tempfile::tempdir_in(context.layout.state())
         .map_err(|error| failed(format!("cannot write to the state directory: {error}")))?;

@@ -211,7 +211,7 @@ impl CleanupPlan {
         if self.kept > 0 {
             let stay = format_stays(self.kept, "ref");
             text.push_str(&format!(
-                "{stay} under refs/ralph/kept/, with what these runs took away; --kept removes that.\n"
+                "{stay} under refs/ralph/kept/, with work that these runs saved; --kept removes that too.\n"
             ));
         }
         for run in &self.with_set_aside {

@@ -228,8 +228,8 @@ fn format_compaction(first: &CompactionPreview) -> String {
     let chars = prompt.chars().count();
     let mut text = format!(
         "\nBefore that, iteration {iteration} compacts the handoffs: {}.\n\
-         The prompt above has the memory as it is now, with what is carried over by rule; what the\n\
-         compaction will say is not known yet. Its own prompt has {chars} characters, in tokens:\n",
+         The prompt above has the memory as it is now, with what is carried over automatically; what\n\
+         the compaction will write is not known yet. Its own prompt has {chars} characters, in tokens:\n",
         first.trigger.reason()
     );
     let total = first.parts.iter().fold(Tokens(0), |sum, (_, tokens)| sum.saturating_add(*tokens));

@@ -261,7 +261,9 @@ impl InitSetup<'_> {
     /// Says that nothing checks the project, and where to name commands.
     fn describe_missing_checks(&self, place: &str) -> String {
         match self.left_out.as_slice() {
-            [] => format!("No command that checks this project was found: name some {place}"),
+            [] => {
+                format!("No command that tests or checks this project was found: name one {place}")
+            }
             left_out => format!(
                 "Nothing checks this project yet, because {} cannot run here (see above). When this is \
                  fixed, name it {place}",

@@ -189,8 +189,9 @@ pub(super) fn choose_run(state: &Path, named: Option<&str>) -> Result<RunId, Cli
     let mut begun = known.into_iter().filter(|run| run.started.is_some());
     match named {
         None => begun.next().ok_or_else(|| {
-            CliError::for_input("there is no run in this directory yet")
-                .with_hint("`ralph run` or `ralph build` starts one, `-C DIR` looks elsewhere")
+            CliError::for_input("there is no run in this directory yet").with_hint(
+                "`ralph run` or `ralph build` starts one; `-C DIR` looks in another directory",
+            )
         }),
         Some(name) => begun.find(|run| run.id.0 == name).ok_or_else(|| {
             CliError::for_input(format!("there is no run `{name}` in this directory"))

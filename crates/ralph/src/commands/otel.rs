@@ -22,7 +22,7 @@ pub(crate) fn export_run(common: &CommonArgs, args: &OtelArgs) -> Result<ExitSta
     let run = log::choose_run(layout.state(), args.run.as_deref())?;
     let collector = subscribers::build_collector(&project.env, &loaded)?;
     let refused = |why: String| {
-        let message = format!("the collector did not take the run: {why}");
+        let message = format!("the collector did not accept the run: {why}");
         CliError::new(ExitStatus::Incomplete, message)
             .with_hint("`otel.endpoint` or OTEL_EXPORTER_OTLP_ENDPOINT says where it is")
     };

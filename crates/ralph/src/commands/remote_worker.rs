@@ -193,7 +193,7 @@ fn open_clone(common: &CommonArgs, args: &RemoteWorkerArgs) -> Result<Project, C
     if is_empty {
         let shown = directory.display();
         let Some(address) = &args.remote else {
-            return Err(CliError::for_input(format!("`{shown}` is no clone of the project"))
+            return Err(CliError::for_input(format!("`{shown}` is not a clone of the project"))
                 .with_hint("--remote ADDRESS clones the project into it"));
         };
         let env = std::env::vars_os().collect();

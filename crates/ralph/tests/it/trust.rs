@@ -399,7 +399,7 @@ fn doctor_shows_the_origin_of_settings() {
         ✘ the project's settings need your trust
             .ralph/settings.json:13:12: `sandbox.git` asks for "agent"; your bound is `not set` (default)
             hint: `ralph trust` accepts them; without that no run starts here
-        ✔ isolation has its defaults, except for what is set
+        ✔ sandbox and guard have their default settings, except for these
             sandbox.git: "agent" (.ralph/settings.json:13:12)
             sandbox.limits.pids: 9 (.ralph/settings.json:15:15)
 
@@ -412,7 +412,7 @@ fn doctor_shows_the_origin_of_settings() {
             ROOT/home/.config/ralph/settings.json
         ⚠ you trust this project with what its settings ask for
             .ralph/settings.json:13:12: `sandbox.git` asks for "agent"; your bound is `not set` (default)
-        ✔ isolation has its defaults, except for what is set
+        ✔ sandbox and guard have their default settings, except for these
             sandbox.git: "agent" (.ralph/settings.json:13:12)
             sandbox.network.mode: "none" (ROOT/home/.config/ralph/settings.json:1:37)
             sandbox.limits.pids: 9 (.ralph/settings.json:15:15)

@@ -92,9 +92,9 @@ impl IsolationCheckup {
             })
             .collect();
         let title = if self.in_force.iter().all(|it| it.origin == SettingOrigin::Default) {
-            "isolation has its defaults"
+            "sandbox and guard have their default settings"
         } else {
-            "isolation has its defaults, except for what is set"
+            "sandbox and guard have their default settings, except for these"
         };
         let title = title.to_owned();
         let in_force = doctor_report::DoctorFinding {

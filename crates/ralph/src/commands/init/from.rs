@@ -38,7 +38,7 @@ pub(super) fn plan_migration(setup: &InitSetup<'_>, from: &Path) -> Result<InitP
     match (&sources.stories, &sources.plan) {
         (Some(stories), plan) => {
             if let Some(plan) = plan {
-                notes.add_skipped(&plan.shown, "the stories are taken instead");
+                notes.add_skipped(&plan.shown, "the stories are used instead");
             }
             let text = list_from_stories(setup, stories, &mut notes)?;
             let list = if USED_IN_PLACE.contains(&stories.shown.as_str()) {
