@@ -27,8 +27,12 @@ const MOST_STARTS: u32 = 4;
 /// How long a poll takes at most: the user's requests are read in between.
 const POLL: Duration = Duration::from_millis(250);
 
-/// How long workers have to stop when the run ends.
+/// How long workers on this machine have to stop when the run ends.
 const END_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// How long a host of the user has to tell other machines that the run ends: a push for each job.
+/// Otherwise their agents work on, and cost.
+const REMOTE_END_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The workers of a run, in a worker host.
 #[derive(Debug)]
@@ -55,6 +59,7 @@ pub enum HostOwner {
 #[derive(Debug)]
 struct HostLink {
     process: Companion,
+    owner: HostOwner,
     /// Whether it passes requests to workers.
     is_sending: bool,
     input: ChildStdin,
@@ -111,7 +116,7 @@ impl HostLink {
             .name("workers".to_owned())
             .spawn(move || read_reports(output, &sender))
             .map_err(|error| refused(error.to_string()))?;
-        let mut link = Self { process, is_sending: true, input, reports };
+        let mut link = Self { process, owner, is_sending: true, input, reports };
         link.send(&HostRequest::Hello { protocol: PROTOCOL, version: version.to_owned() })?;
         match link.reports.recv_timeout(Duration::from_secs(10)) {
             Ok(Ok(HostReport::Hello { protocol: PROTOCOL, version: theirs, send }))
@@ -198,7 +203,11 @@ impl Drop for HostLink {
     /// Lets workers stop; then the process is ended.
     fn drop(&mut self) {
         if self.send(&HostRequest::Bye).is_ok() {
-            let _ = self.process.wait_for_exit(END_TIMEOUT);
+            let limit = match self.owner {
+                HostOwner::Ralph => END_TIMEOUT,
+                HostOwner::User => REMOTE_END_TIMEOUT,
+            };
+            let _ = self.process.wait_for_exit(limit);
         }
     }
 }

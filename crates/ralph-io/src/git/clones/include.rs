@@ -23,6 +23,9 @@ use crate::worker_slots::WorkerSlot;
 const INCLUDE_FILE: &str = ".worktreeinclude";
 const LARGEST_INCLUDE: u64 = 1 << 20;
 
+/// How many files that cannot be copied are named.
+const MOST_WARNINGS: usize = 5;
+
 /// An included file.
 #[derive(Debug)]
 struct IncludedFile {
@@ -31,7 +34,8 @@ struct IncludedFile {
     size: u64,
 }
 
-/// Copies the included files into a new clone. Returns warnings.
+/// Copies the included files into a new clone. Returns warnings: a file that a program of the user
+/// removes or replaces in that moment is no reason to end the run.
 pub(super) fn copy_included(
     source: &GitRepository,
     slot: &WorkerSlot,
@@ -39,12 +43,16 @@ pub(super) fn copy_included(
 ) -> Result<Vec<String>, VcsError> {
     let files = list_included(source, &request.include)?;
     let total: u64 = files.iter().map(|file| file.size).sum();
-    let mut rest = Vec::new();
+    let (mut rest, mut warnings) = (Vec::new(), Vec::new());
+    let warn = |path: &Path, error: io::Error| {
+        format!("`{}` is not in {}: {error}", path.display(), slot.name())
+    };
     for IncludedFile { path, .. } in &files {
         let (from, to) = (source.top.join(path), slot.clone_path().join(path));
-        make_parents(slot.clone_path(), path).map_err(|error| build_copy_error(path, &error))?;
-        if clone_included(&from, &to).is_err() {
-            rest.push((path, from, to));
+        match make_parents(slot.clone_path(), path) {
+            Ok(()) if clone_included(&from, &to).is_ok() => {}
+            Ok(()) => rest.push((path, from, to)),
+            Err(error) => warnings.push(warn(path, error)),
         }
     }
     if total > request.copy_limit && !rest.is_empty() {
@@ -57,13 +65,21 @@ pub(super) fn copy_included(
         )]);
     }
     for (path, from, to) in rest {
-        copy_file(&from, &to).map_err(|error| build_copy_error(path, &error))?;
+        let Err(error) = copy_file(&from, &to) else { continue };
+        // Half a file is worse than none.
+        let _ = fs::remove_file(&to);
+        if error.kind() == io::ErrorKind::StorageFull {
+            let message = format!("cannot copy `{}`: {error}", path.display());
+            return Err(VcsError { message });
+        }
+        warnings.push(warn(path, error));
     }
-    Ok(Vec::new())
-}
-
-fn build_copy_error(path: &Path, error: &io::Error) -> VcsError {
-    VcsError { message: format!("cannot copy `{}`: {error}", path.display()) }
+    let hidden = warnings.len().saturating_sub(MOST_WARNINGS);
+    warnings.truncate(MOST_WARNINGS);
+    if hidden > 0 {
+        warnings.push(format!("{hidden} more included files are not in {}", slot.name()));
+    }
+    Ok(warnings)
 }
 
 /// Returns how many bytes a new clone needs: the files of a commit, and the included ones.

@@ -340,6 +340,28 @@ fn included_files_are_copied_into_a_new_clone_only() {
 }
 
 #[test]
+fn an_included_file_that_cannot_be_copied_is_a_warning() {
+    let clones = Clones::new(World::new());
+    clones.world.write(".gitignore", ".env*\n");
+    clones.world.write(".worktreeinclude", ".env*\n");
+    std::os::unix::fs::symlink("elsewhere", clones.world.at("linked")).expect("a link");
+    clones.world.git(&["add", "--all"]);
+    clones.world.git(&["commit", "--quiet", "-m", "second"]);
+    // In the clone it is the link of the commit.
+    fs::remove_file(clones.world.at("linked")).expect("removed");
+    for path in [".env", "linked/.env"] {
+        clones.world.write(path, "content\n");
+    }
+    let slot = clones.slot("w1");
+    let warnings = clones.prepare(&slot).warnings;
+    assert!(
+        matches!(&warnings[..], [only] if only.contains("`linked/.env` is not in s1")),
+        "{warnings:?}"
+    );
+    assert_eq!(Clones::read(&slot, ".env"), "content\n");
+}
+
+#[test]
 fn the_setup_command_is_due_in_a_new_clone_and_after_changes() {
     let clones = Clones::new(World::new());
     let policy = ClonePolicy {
