@@ -18,17 +18,47 @@ use crate::project::Project;
 use crate::settings::LoadedSettings;
 use crate::{recipe, screen, session, task_file};
 
-/// The tasks: the program, what it does, the program itself, how long its agent works.
-const PROGRAMS: [(&str, &str, &str, f64); 4] = [
-    ("count", "counts words", "wc -w | tr -d ' '\n", 2.0),
-    ("upper", "prints capitals", "tr a-z A-Z\n", 2.4),
-    (
-        "longest",
-        "finds the longest word",
-        "tr ' ' '\\n' | awk 'length > length(best) { best = $0 } END { print best }'\n",
-        2.8,
-    ),
-    ("lines", "counts lines", "wc -l | tr -d ' '\n", 2.2),
+/// A task of the demo.
+struct DemoProgram {
+    name: &'static str,
+    what: &'static str,
+    text: &'static str,
+    /// How long its agent works.
+    seconds: f64,
+    /// Whether the task is to add a line to a file that all tasks share.
+    is_listed: bool,
+}
+
+/// The first two change the same line, so one of them starts again.
+const PROGRAMS: [DemoProgram; 4] = [
+    DemoProgram {
+        name: "count",
+        what: "counts words",
+        text: "wc -w | tr -d ' '\n",
+        seconds: 2.0,
+        is_listed: true,
+    },
+    DemoProgram {
+        name: "upper",
+        what: "prints capitals",
+        text: "tr a-z A-Z\n",
+        seconds: 2.4,
+        is_listed: true,
+    },
+    DemoProgram {
+        name: "longest",
+        what: "finds the longest word",
+        text: "tr ' ' '\\n' | awk 'length > length(best) { best = $0 } END { print best }'\n",
+        seconds: 2.8,
+        is_listed: false,
+    },
+    DemoProgram {
+        name: "lines",
+        what: "counts lines",
+        text: "wc -l | tr -d ' '\n",
+        seconds: 2.2,
+        is_listed: false,
+    },
 ];
 
 /// The test of the demo: what is there must work.
@@ -62,7 +92,7 @@ pub(super) fn main(
     project.add_locked_paths(&mut recipe, &loaded);
     screen::print_data(&format!(
         "A throw-away repository: {}\nFour tasks, at most {jobs} at the same time, each in a clone of its \
-         own. All of\nthem add a line to one file, so some do not merge and start again. No\nmodel is \
+         own. Two of\nthem add a line to one file: the second one does not merge and starts again. No\nmodel is \
          called.\n\n",
         project.directory.display()
     ));
@@ -76,11 +106,12 @@ fn write_files(place: &DemoDirectory, args: &DemoArgs, jobs: u32) -> std::io::Re
     let scenario = place.root.join("scenario.json");
     let tasks: Vec<Value> = PROGRAMS
         .iter()
-        .map(|(name, what, ..)| {
+        .map(|DemoProgram { name, what, is_listed, .. }| {
+            let add = if *is_listed { ", and add it to LIST.txt" } else { "" };
             json!({
                 "id": name,
                 "title": format!("{name}.sh {what}"),
-                "description": format!("Write {name}.sh, which {what}, and add it to LIST.txt."),
+                "description": format!("Write {name}.sh, which {what}{add}."),
                 "status": "pending",
                 "acceptance_criteria": [format!("{name}.sh {what}")],
                 "depends_on": []
@@ -119,18 +150,19 @@ fn build_scenario(args: &DemoArgs) -> Value {
             end("Kept both lines.")
         ]
     })];
-    calls.extend(PROGRAMS.iter().map(|(name, what, program, seconds)| {
+    calls.extend(PROGRAMS.iter().map(|DemoProgram { name, what, text, seconds, is_listed }| {
         let seconds = if args.fast { 0.1 } else { *seconds };
-        json!({
-            "when": { "task": name },
-            "do": [
-                { "sleep": seconds },
-                { "write": { "path": format!("{name}.sh"), "text": program } },
-                { "append": { "path": "LIST.txt", "text": format!("{name}.sh {what}\n") } },
-                { "usage": { "input": 4200, "output": 260, "cost": 0.017 } },
-                end(&format!("Wrote {name}.sh."))
-            ]
-        })
+        let mut steps = vec![
+            json!({ "sleep": seconds }),
+            json!({ "write": { "path": format!("{name}.sh"), "text": text } }),
+        ];
+        if *is_listed {
+            let line = format!("{name}.sh {what}\n");
+            steps.push(json!({ "append": { "path": "LIST.txt", "text": line } }));
+        }
+        steps.push(json!({ "usage": { "input": 4200, "output": 260, "cost": 0.017 } }));
+        steps.push(end(&format!("Wrote {name}.sh.")));
+        json!({ "when": { "task": name }, "do": steps })
     }));
     json!({ "calls": calls })
 }
@@ -163,8 +195,8 @@ fn format_report(
     let log = ralph_io::git::scratch::read_log(&place.project, &project.env, &watch)
         .map_err(CliError::from_git_error)?;
     Ok(format!(
-        "\nThe workers worked for {} in {} of wall time. Conflicts: {conflicts}; those\ntasks started \
-         again with the merged files.\n\nThe history; ralph committed only what passed after the \
+        "\nThe workers worked for {} in {} of wall time. Conflicts: {conflicts}; a\ntask with \
+         one starts again with the merged files.\n\nThe history; ralph committed only what passed after the \
          merge:\n{log}\nWith an agent of your own: ralph build --jobs 3\n",
         Millis(worked),
         Millis(ran)
