@@ -77,3 +77,43 @@ impl SimulatedGitDir {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns whether a change by a reviewer is left after a death during its call.
+    fn is_change_left(guard: fn(&mut SimulatedGitDir)) -> bool {
+        let mut files = SimulatedGitDir::default();
+        assert!(!files.record());
+        files.repair();
+        guard(&mut files);
+        files.is_changed = true;
+        files.begin_process();
+        files.repair();
+        assert_ne!(files.take_tampering(), files.is_changed);
+        files.is_changed
+    }
+
+    #[test]
+    fn a_change_before_a_death_is_undone_if_the_record_is_on_disk() {
+        assert!(is_change_left(|_| {}));
+        assert!(!is_change_left(|files| assert!(!files.guard())));
+    }
+
+    #[test]
+    fn a_change_is_reported_again_until_it_is_in_the_journal() {
+        let mut files = SimulatedGitDir::default();
+        assert!(!files.record());
+        files.is_changed = true;
+        files.repair();
+        assert!(files.take_tampering());
+        files.begin_process();
+        files.repair();
+        assert!(files.take_tampering());
+        files.forget_reported();
+        files.begin_process();
+        files.repair();
+        assert!(!files.take_tampering());
+    }
+}
