@@ -179,7 +179,7 @@ pub trait Vcs {
 
     /// Must be called before an agent or a gate runs: until the next observation, changes of
     /// git's own files are theirs, also for the process that resumes the run after a crash.
-    fn guard_git_files(&mut self) {}
+    fn ensure_git_files_recorded(&mut self) {}
 
     /// Must be called when the last reported tampering is in the journal: a process that resumes
     /// the run does not report it again.

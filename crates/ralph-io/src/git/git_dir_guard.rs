@@ -88,7 +88,7 @@ impl GitVcs {
 
     /// Makes sure that the record is on disk while an agent or a gate runs. A process that resumed
     /// the run and finds no record takes one: nothing that it does not trust has run since.
-    pub(super) fn guard_files(&mut self) {
+    pub(super) fn ensure_record(&mut self) {
         if self.is_record_written {
             return;
         }

@@ -50,7 +50,7 @@ const DISTANCES: [usize; 30] = [
 ];
 
 /// Returns the content of a zlib stream; `None` if it is damaged or longer than `most` bytes.
-pub(super) fn inflate(stream: &[u8], most: usize) -> Option<Vec<u8>> {
+pub(super) fn read_zlib_stream(stream: &[u8], most: usize) -> Option<Vec<u8>> {
     let [method, flags, rest @ ..] = stream else { return None };
     let is_sound = u16::from_be_bytes([*method, *flags]).is_multiple_of(31);
     // Anything but deflate, and streams that need a dictionary.
@@ -239,8 +239,8 @@ mod tests {
     fn streams_are_read_as_they_were_written() {
         for (stream, content) in SAMPLES {
             let (stream, content) = (parse_hex(stream), content());
-            assert_eq!(inflate(&stream, content.len()).as_ref(), Some(&content));
-            assert_eq!(inflate(&stream, content.len() - 1), None, "too long");
+            assert_eq!(read_zlib_stream(&stream, content.len()).as_ref(), Some(&content));
+            assert_eq!(read_zlib_stream(&stream, content.len() - 1), None, "too long");
         }
     }
 
@@ -249,11 +249,11 @@ mod tests {
         for (stream, content) in SAMPLES {
             let (stream, most) = (parse_hex(stream), content().len() * 4);
             for at in 0..stream.len() {
-                let _ = inflate(&stream[..at], most);
+                let _ = read_zlib_stream(&stream[..at], most);
                 for bit in 0..8 {
                     let mut damaged = stream.clone();
                     damaged[at] ^= 1 << bit;
-                    let read = inflate(&damaged, most);
+                    let read = read_zlib_stream(&damaged, most);
                     assert!(read.is_none_or(|read| read.len() <= most));
                 }
             }

@@ -353,8 +353,8 @@ impl Vcs for GitVcs {
         }
     }
 
-    fn guard_git_files(&mut self) {
-        self.guard_files();
+    fn ensure_git_files_recorded(&mut self) {
+        self.ensure_record();
     }
 
     fn forget_reported_tampering(&mut self) {

@@ -43,7 +43,7 @@ impl SimulatedGitDir {
     /// Makes sure that there is a record on disk. Returns whether a change by an agent became part
     /// of it.
     #[must_use]
-    pub fn guard(&mut self) -> bool {
+    pub fn ensure_record(&mut self) -> bool {
         let is_new = !self.is_recorded && !self.memory.has_record;
         (self.is_recorded, self.memory.has_record) = (true, true);
         is_new && std::mem::take(&mut self.is_changed)
@@ -83,11 +83,11 @@ mod tests {
     use super::*;
 
     /// Returns whether a change by a reviewer is left after a death during its call.
-    fn is_change_left(guard: fn(&mut SimulatedGitDir)) -> bool {
+    fn is_change_left(before: fn(&mut SimulatedGitDir)) -> bool {
         let mut files = SimulatedGitDir::default();
         assert!(!files.record());
         files.repair();
-        guard(&mut files);
+        before(&mut files);
         files.is_changed = true;
         files.begin_process();
         files.repair();
@@ -98,7 +98,7 @@ mod tests {
     #[test]
     fn a_change_before_a_death_is_undone_if_the_record_is_on_disk() {
         assert!(is_change_left(|_| {}));
-        assert!(!is_change_left(|files| assert!(!files.guard())));
+        assert!(!is_change_left(|files| assert!(!files.ensure_record())));
     }
 
     #[test]

@@ -429,7 +429,7 @@ fn git_files_changed_before_a_crash_are_restored_in_every_iteration_and_call() {
     assert_eq!(read_config(), config);
     let mut resumed = world.open();
     assert_eq!(look(&mut resumed, &second), [""; 0], "it is in the journal");
-    resumed.guard_git_files();
+    resumed.ensure_git_files_recorded();
     deed();
     assert_eq!(look(&mut world.open(), &second), [".git/config"], "by a reviewer");
     assert_eq!(read_config(), config);

@@ -191,9 +191,9 @@ impl Vcs for Port {
         self.world.borrow_mut().repository.hold_tree(to);
     }
 
-    fn guard_git_files(&mut self) {
+    fn ensure_git_files_recorded(&mut self) {
         self.count_step();
-        if self.is_repository() && self.world.borrow_mut().git_dir.guard() {
+        if self.is_repository() && self.world.borrow_mut().git_dir.ensure_record() {
             self.report_kept_tampering();
         }
     }
