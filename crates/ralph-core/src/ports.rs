@@ -177,6 +177,14 @@ pub trait Vcs {
     /// failure matters only if such a `git gc` happens.
     fn keep_reachable(&mut self, mark: &IterationMark, to: &Checkpoint);
 
+    /// Must be called before an agent or a gate runs: until the next observation, changes of
+    /// git's own files are theirs, also for the process that resumes the run after a crash.
+    fn ensure_git_files_recorded(&mut self) {}
+
+    /// Must be called when the last reported tampering is in the journal: a process that resumes
+    /// the run does not report it again.
+    fn forget_reported_tampering(&mut self) {}
+
     /// Runs the project's pre-commit hook on an index that holds a tree. The hook may
     /// change files of the work tree.
     fn run_commit_hook(&mut self, tree: &TreeId) -> Result<HookResult, VcsError> {

@@ -2,28 +2,57 @@
 //!
 //! Not here: what happens when it sleeps all the same. Running time does not count then.
 
+use std::convert::Infallible;
 use std::ffi::OsString;
+use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use ralph_model::child::NotStarted;
 
 use crate::process::{Companion, ProcessLimits, Spawn, StdinSource, find_program};
 
+/// How long a run is active before the inhibitor is started: no machine goes to sleep that soon,
+/// and the first agent does not start beside it.
+const DELAY: Duration = Duration::from_millis(250);
+
 /// While this lives, the machine does not go to sleep by itself.
 #[derive(Debug)]
 pub struct SleepInhibitor {
-    _companion: Companion,
+    /// Disconnected when the run ends.
+    run: Option<Sender<Infallible>>,
+    thread: Option<JoinHandle<()>>,
 }
 
 impl SleepInhibitor {
-    /// Starts the system's sleep inhibitor. Fails if the program for it is missing.
-    pub fn start(cwd: &Path, env: &[(OsString, OsString)]) -> Result<Self, NotStarted> {
-        Companion::start(&build_spawn(cwd, env)).map(|companion| Self { _companion: companion })
+    /// Starts the system's sleep inhibitor soon. Without a program for it nothing happens.
+    pub fn start_soon(cwd: &Path, env: &[(OsString, OsString)]) -> io::Result<Self> {
+        let spawn = build_spawn(cwd, env);
+        let (run, ended) = mpsc::channel();
+        let thread = thread::Builder::new().spawn(move || {
+            if ended.recv_timeout(DELAY) == Err(RecvTimeoutError::Timeout) {
+                let companion = Companion::start(&spawn);
+                let _ = ended.recv();
+                drop(companion);
+            }
+        })?;
+        Ok(Self { run: Some(run), thread: Some(thread) })
     }
 
     /// Returns the path of the inhibitor program, if it is installed.
     pub fn find_inhibitor(cwd: &Path, env: &[(OsString, OsString)]) -> Result<PathBuf, NotStarted> {
         find_program(&build_spawn(cwd, env))
+    }
+}
+
+impl Drop for SleepInhibitor {
+    fn drop(&mut self) {
+        drop(self.run.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
     }
 }
 

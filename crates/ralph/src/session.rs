@@ -461,8 +461,8 @@ fn drive_run(
         let message = format!("cannot start the warden process: {error}");
         CliError::new(ExitStatus::Incomplete, message)
     })?;
-    let awake =
-        context.keeps_awake.then(|| SleepInhibitor::start(context.layout.project(), &context.env));
+    let project = context.layout.project();
+    let awake = context.keeps_awake.then(|| SleepInhibitor::start_soon(project, &context.env));
     let first = HookState::new(run.clone(), std::process::id(), clock::now());
     // For users and hooks; the lock is authoritative.
     let _ = active::write_active(&context.layout.active_path(), &first);

@@ -296,9 +296,9 @@ impl<'a> Engine<'a> {
                 self.restore_lost_plan()?;
                 if self.state.recipe.is_list_owned_by_agent() {
                     self.read_agent_list()?;
-                    self.observe_changes(Vec::new())?;
+                    self.observe_changes()?;
                 } else if !self.merge_task_file_edits()? {
-                    self.observe_changes(Vec::new())?;
+                    self.observe_changes()?;
                 }
             }
             Step::Check { gate, severity } => self.check_gate(gate, severity)?,

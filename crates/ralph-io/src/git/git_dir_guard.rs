@@ -79,14 +79,37 @@ impl GitVcs {
     pub(super) fn record_guarded_files(&mut self) {
         self.forget_unreported();
         let files = self.read_guarded_files();
-        if self.recorded_files.as_ref() == Some(&files) {
+        if self.recorded_files.as_ref() != Some(&files) {
+            self.recorded_files = Some(files);
+            self.is_record_written = false;
+        }
+        self.write_record();
+    }
+
+    /// Makes sure that the record is on disk while an agent or a gate runs. A process that resumed
+    /// the run and finds no record takes one: nothing that it does not trust has run since.
+    pub(super) fn ensure_record(&mut self) {
+        if self.is_record_written {
             return;
         }
-        if let Ok(text) = serde_json::to_vec(&files) {
-            // Without it, a run that resumes after a crash records what it finds.
-            let _ = atomic_file::replace_unsynced(&self.directory.join(RECORD), &text);
+        if self.recorded_files.is_none() {
+            self.is_record_written = self.load_recorded_files().is_some();
         }
-        self.recorded_files = Some(files);
+        if self.recorded_files.is_none() {
+            self.recorded_files = Some(self.read_guarded_files());
+        }
+        self.write_record();
+    }
+
+    fn write_record(&mut self) {
+        if self.is_record_written {
+            return;
+        }
+        if let Some(Ok(text)) = self.recorded_files.as_ref().map(serde_json::to_vec) {
+            // Without it, a run that resumes after a crash records what it finds.
+            let path = self.directory.join(RECORD);
+            self.is_record_written = atomic_file::replace_unsynced(&path, &text).is_ok();
+        }
     }
 
     /// Reads the record of a resumed run.
@@ -101,9 +124,7 @@ impl GitVcs {
     /// Restores the protected files, and remembers which were changed.
     pub(super) fn repair_git_dir(&mut self) {
         if self.is_unreported_read {
-            if self.tampering.is_empty() {
-                self.forget_unreported();
-            }
+            self.forget_reported();
         } else {
             // An earlier process may have died between restoring files and reporting them.
             self.is_unreported_read = true;
@@ -114,6 +135,7 @@ impl GitVcs {
         // The agent's changes are handled: changes before the run is resumed some other day are the
         // user's.
         let _ = fs::remove_file(self.directory.join(RECORD));
+        self.is_record_written = false;
     }
 
     /// Returns the files restored since the last report. They stay on disk until they are in the
@@ -130,6 +152,13 @@ impl GitVcs {
         if let Ok(text) = serde_json::to_vec(&self.tampering) {
             // Without it the files are restored all the same.
             let _ = atomic_file::replace_unsynced(&self.directory.join(UNREPORTED), &text);
+        }
+    }
+
+    /// Forgets what was reported, unless there is more to report.
+    pub(super) fn forget_reported(&mut self) {
+        if self.is_unreported_read && self.tampering.is_empty() {
+            self.forget_unreported();
         }
     }
 

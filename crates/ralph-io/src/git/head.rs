@@ -3,13 +3,15 @@
 //! Not here: moving it, which only a restore does.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use ralph_core::ports::VcsError;
 use ralph_model::worktree::{CheckedOut, CommitId, TreeId};
+use rustix::process::geteuid;
 
-use super::object_store::{format_id, hash_object};
+use super::object_store::{format_id, hash_object, parse_id};
 use super::ref_files::read_packed_ref;
 use super::repository::GitRepository;
 use super::shadow::GitFileStamp;
@@ -80,7 +82,10 @@ impl GitRepository {
         {
             return Ok(HeadState { branch, ..seen });
         }
-        let head = self.query_head()?;
+        let head = match self.read_plain_head() {
+            Some(head) => head,
+            None => self.query_head()?,
+        };
         *self.seen.borrow_mut() = Some(head.clone());
         Ok(head)
     }
@@ -215,6 +220,21 @@ impl GitRepository {
             let _ = fs::rename(&path, aside);
             let _ = fs::write(&path, text);
         }
+    }
+
+    /// Reads HEAD without git, if its commit has a file of its own. git refuses directories of
+    /// another user, and says so itself.
+    fn read_plain_head(&self) -> Option<HeadState> {
+        let user = geteuid().as_raw();
+        let is_own = |path: &Path| fs::metadata(path).is_ok_and(|it| it.uid() == user);
+        if ![&self.top, &self.git_dir].into_iter().all(|path| is_own(path)) {
+            return None;
+        }
+        let (branch, commit) = self.read_head_files()?;
+        let content = self.open_objects()?.read_commit(&parse_id(&commit)?)?;
+        let tree = content.strip_prefix(b"tree ")?.split(|byte| *byte == b'\n').next()?;
+        let tree = std::str::from_utf8(tree).ok().filter(|tree| is_object_id(tree))?.to_owned();
+        Some(HeadState { branch, commit: Some(commit), tree })
     }
 
     fn query_head(&self) -> Result<HeadState, VcsError> {

@@ -1,8 +1,8 @@
 //! Objects of the repository, written and looked up without a process.
 //!
 //! Small objects that ralph makes itself (trees, checkpoints) are stored as loose objects, as git
-//! would, but not compressed. Not here: reading objects, and repositories with another hash than
-//! SHA-1, which git is asked about.
+//! would, but not compressed. Not here: reading objects other than commits with a file of their
+//! own, and repositories with another hash than SHA-1, which git is asked about.
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, Read as _, Write as _};
@@ -11,11 +11,17 @@ use std::path::{Path, PathBuf};
 
 use ring::digest::{Context, SHA1_FOR_LEGACY_USE_ONLY};
 
+use super::inflate::read_zlib_stream;
+use crate::bounded_read;
+
 /// The id of an object.
 pub(super) type ObjectId = [u8; 20];
 
 /// The most bytes in one stored block of a deflate stream.
 const BLOCK: usize = 0xffff;
+
+/// Longer commits are left to git.
+const LARGEST_COMMIT: u16 = u16::MAX;
 
 /// Where a pack index of version 2 has its table of first bytes, and the ids after it.
 const FANOUT: u64 = 8;
@@ -67,6 +73,15 @@ impl ObjectStore {
             Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => Ok(id),
             Err(error) => Err(error.error),
         }
+    }
+
+    /// Reads a commit that has a file of its own.
+    pub(super) fn read_commit(&self, id: &ObjectId) -> Option<Vec<u8>> {
+        let stream = bounded_read::read_file(&self.build_path(id), LARGEST_COMMIT.into()).ok()?;
+        let mut object = read_zlib_stream(&stream, LARGEST_COMMIT.into())?;
+        let header = object.iter().position(|byte| *byte == 0)? + 1;
+        let content = object.split_off(header);
+        (hash_object("commit", &content) == *id).then_some(content)
     }
 
     fn build_path(&self, id: &ObjectId) -> PathBuf {

@@ -51,6 +51,8 @@ pub struct GitVcs {
     pub(super) scan: SecretScan,
     /// git's own files at the last checkpoint.
     pub(super) recorded_files: Option<GuardedFiles>,
+    /// Whether they are on disk, for a process that resumes the run.
+    pub(super) is_record_written: bool,
     /// Project files that are protected with them, because git ignores them.
     pub(super) guarded: Vec<PathBuf>,
     /// Files that were tampered with and restored since the last report.
@@ -84,6 +86,7 @@ impl GitVcs {
             locks,
             scan: SecretScan::default(),
             recorded_files: None,
+            is_record_written: false,
             guarded: Vec::new(),
             tampering: Vec::new(),
             hooks: None,
@@ -348,6 +351,14 @@ impl Vcs for GitVcs {
             let name = format!("refs/ralph/asked/{}", mark.run);
             let _ = self.repository.set_ref(&name, tree);
         }
+    }
+
+    fn ensure_git_files_recorded(&mut self) {
+        self.ensure_record();
+    }
+
+    fn forget_reported_tampering(&mut self) {
+        self.forget_reported();
     }
 
     fn run_commit_hook(&mut self, tree: &TreeId) -> Result<HookResult, VcsError> {

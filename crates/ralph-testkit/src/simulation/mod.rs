@@ -11,6 +11,7 @@ pub mod agent_list;
 pub mod dice;
 pub mod draw;
 pub mod drive;
+pub mod git_dir;
 pub mod kept_plans;
 pub mod observer;
 pub mod plan;

@@ -112,7 +112,7 @@ impl Agent for Port {
             world.now += 1_000;
             world.ran += 1_000;
             world.stops |= is_interrupted;
-            world.git_dir_changed |= action.changed_git_dir;
+            world.git_dir.is_changed |= action.changed_git_dir;
             let listed = match (world.repository.work.get(TASKS), &request.task) {
                 (Some(FileContent::List(list)), Some(task)) => list.find_task(task).cloned(),
                 (_, _) => None,

@@ -19,6 +19,7 @@ use ralph_model::units::Timestamp;
 
 use super::agent_action::IntendedVerdict;
 use super::dice::hash_numbers;
+use super::git_dir::SimulatedGitDir;
 use super::plan::{AgentAct, FaultKind, RequestKind, SimulatedWorkflow, SimulationPlan};
 use super::recipe::{PLAN, PROTECTED, TASKS, build_list, format_task_id};
 use super::repository::{FileContent, SimulatedRepository, Tree};
@@ -72,8 +73,7 @@ pub struct SimulatedWorld {
     pub repository: SimulatedRepository,
     /// ralph's copy of the plan, which no agent can change.
     pub plan_copy: Option<FileContent>,
-    /// Whether files in the git directory are changed.
-    pub git_dir_changed: bool,
+    pub git_dir: SimulatedGitDir,
     pub by_hand: Option<u32>,
     /// A user's edit of the task list, until the run resumes.
     pub edited: Option<EditedList>,
@@ -147,7 +147,7 @@ impl SimulatedWorld {
             checks: Vec::new(),
             repository: SimulatedRepository::new(build_first_tree(plan)),
             plan_copy: None,
-            git_dir_changed: false,
+            git_dir: SimulatedGitDir::default(),
             by_hand: None,
             edited: None,
             committed: None,
@@ -172,6 +172,7 @@ impl SimulatedWorld {
     pub fn begin_process(&mut self, die_at: Option<u64>) {
         (self.steps, self.die_at, self.stops) = (0, die_at, false);
         self.left_list = None;
+        self.git_dir.begin_process();
     }
 
     /// A user fixes the faults and resumes a run that has ended.

@@ -85,3 +85,10 @@ fn a_prompt_starts_git_twice_and_then_once_an_iteration() {
     check(&sealed, 2, 1);
     assert_eq!(sealed.run_git(&["status", "--porcelain"]), "");
 }
+
+#[test]
+fn a_prompt_without_commits_starts_git_once_before_the_first_agent() {
+    let sealed = prepare(json!({ "commit": "none" }));
+    sealed.run_ralph(&["run", "-p", "work", "-m", "4"]).expect_code(1);
+    check(&sealed, 1, 1);
+}

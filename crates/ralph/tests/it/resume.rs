@@ -85,6 +85,61 @@ fn restored_files_before_a_kill_are_reported_on_resume() {
     assert_eq!(sealed.survivors(), [""; 0]);
 }
 
+/// A command that changes git's own files and does not return, once.
+const CHANGE_AND_WAIT: &str =
+    "test -e waits || { git config core.hooksPath mine; touch waits; sleep 60; }";
+
+#[test]
+fn git_files_changed_before_a_kill_in_a_later_iteration_are_restored() {
+    let sealed = repository();
+    let calls = json!([
+        { "when": { "iteration": 1 }, "do": [
+            { "write": { "path": "one.txt", "text": "1\n" } }, { "text": "One." }
+        ] },
+        { "when": { "iteration": 2 }, "do": [
+            { "write": { "path": "two.txt", "text": "2\n" } },
+            { "run": { "command": CHANGE_AND_WAIT } },
+            { "text": "Two." }
+        ] },
+        { "do": [{ "text": "Three." }, { "claim": "DONE" }] }
+    ]);
+    sealed.write_script(&calls, &json!({ "commit": "ralph" }));
+    sealed.write_file(".gitignore", "/.ralph/\n/waits\n");
+    sealed.commit_all("Settings");
+    let config = sealed.read_file(".git/config");
+    let running = sealed.start_ralph(&["run", "-p", "base"]);
+    sealed.wait_for("waits");
+    running.send_signal(Signal::KILL);
+    running.wait_for_end();
+    sealed.run_ralph(&["resume"]).expect_code(0).expect_stderr(".git/config");
+    assert_eq!(sealed.read_file(".git/config"), config);
+    let prompts = sealed.prompts();
+    let reported = prompts.last().expect("a prompt");
+    assert!(reported.contains("These files belong to git itself"), "{reported}");
+    assert_eq!(sealed.survivors(), [""; 0]);
+}
+
+#[test]
+fn git_files_changed_by_a_gate_before_a_kill_are_restored_and_the_work_lands() {
+    let sealed = repository();
+    let calls =
+        json!([{ "do": [{ "write": { "path": "a.txt", "text": "1\n" } }, { "claim": "DONE" }] }]);
+    let gate = json!({ "command": CHANGE_AND_WAIT });
+    let with = json!({ "commit": "ralph", "baseline": "off", "guardrails": [gate] });
+    sealed.write_script(&calls, &with);
+    sealed.write_file(".gitignore", "/.ralph/\n/waits\n");
+    sealed.commit_all("Settings");
+    let config = sealed.read_file(".git/config");
+    let running = sealed.start_ralph(&["run", "-p", "base"]);
+    sealed.wait_for("waits");
+    running.send_signal(Signal::KILL);
+    running.wait_for_end();
+    sealed.run_ralph(&["resume"]).expect_code(0).expect_stderr("were restored: .git/config");
+    assert_eq!(sealed.read_file(".git/config"), config);
+    assert_eq!(sealed.find_events("iteration_ended").len(), 1, "the work is not refused");
+    assert_eq!(sealed.survivors(), [""; 0]);
+}
+
 #[test]
 fn received_answer_is_not_requested_again() {
     let sealed = sealed();

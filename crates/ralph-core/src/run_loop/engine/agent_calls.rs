@@ -47,6 +47,7 @@ impl Engine<'_> {
         if let Some(before) = self.state_to_restore(&order.purpose) {
             self.ports.vcs.keep_reachable(&self.git_mark(), &before);
         }
+        self.ports.vcs.ensure_git_files_recorded();
         self.record_event(Event::Asked {
             ask: order.ask,
             role: request.role,

@@ -38,6 +38,7 @@ impl Engine<'_> {
     /// Runs a gate on the agent's work.
     pub(super) fn check_gate(&mut self, gate: usize, severity: Severity) -> Result<(), StepError> {
         let iteration = IterationNumber(self.state.iterations);
+        self.ports.vcs.ensure_git_files_recorded();
         let mut result = self.run_gate(gate, severity, iteration)?;
         let survey = match (result.status, severity) {
             (GateStatus::Passed, Severity::Hard) => self.recheck_after_gate(&mut result)?,
@@ -292,6 +293,7 @@ impl Engine<'_> {
         for warning in warnings {
             self.record_event(Event::Warned { text: format!("{agent} {warning}") })?;
         }
+        self.ports.vcs.forget_reported_tampering();
         Ok(kept)
     }
 }

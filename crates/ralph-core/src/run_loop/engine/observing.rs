@@ -15,15 +15,11 @@ const MARKED_CHARS: usize = 1_000_000;
 
 impl Engine<'_> {
     /// Observes the agent's changes. Where only ralph commits, commits made by the agent
-    /// are reset into the work tree, because they never passed a gate. `tampering` is what is
-    /// known already to have been changed of git's own files.
-    pub(super) fn observe_changes(&mut self, tampering: Vec<String>) -> Result<(), StepError> {
+    /// are reset into the work tree, because they never passed a gate.
+    pub(super) fn observe_changes(&mut self) -> Result<(), StepError> {
         let base = self.state.base.clone().unwrap_or(Checkpoint::None);
         let watched = self.watched_patterns();
         let mut observation = self.ports.vcs.observe(&base, &watched)?;
-        if let Some(seen) = &mut observation {
-            seen.git_tampering.extend(tampering);
-        }
         let mut kept = None;
         let is_unsure = self.state.may_repeat_history_reset;
         if let Some(seen) = &observation
@@ -64,6 +60,7 @@ impl Engine<'_> {
             seen.conflict_markers = self.find_conflict_markers();
         }
         self.record_event(Event::Observed { observation, kept })?;
+        self.ports.vcs.forget_reported_tampering();
         Ok(())
     }
 

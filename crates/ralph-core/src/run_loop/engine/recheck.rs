@@ -107,6 +107,26 @@ impl Engine<'_> {
         }
     }
 
+    /// Warns about changes of git's own files that the observation of the work does not have: they
+    /// were made later, by a reviewer, a gate or a process that outlived the run, so the work is
+    /// not refused for them.
+    fn warn_of_late_tampering(&mut self, now: &Observation) -> Result<(), StepError> {
+        let seen = self.state.current.as_ref().and_then(Iteration::checking);
+        let seen = seen.and_then(|it| it.observed.as_ref()?.observation.as_ref());
+        let is_known = |path: &&String| seen.is_some_and(|it| it.git_tampering.contains(path));
+        let late: Vec<&str> =
+            now.git_tampering.iter().filter(|it| !is_known(it)).map(String::as_str).collect();
+        if !late.is_empty() {
+            let paths = late.join(", ");
+            let text = format!(
+                "these files changed before the run was resumed, and were restored: {paths}"
+            );
+            self.record_event(Event::Warned { text })?;
+        }
+        self.ports.vcs.forget_reported_tampering();
+        Ok(())
+    }
+
     /// Compares the work tree with the one that the gates checked. If files were changed, all
     /// gates run again on what is there now.
     pub(super) fn recheck_tree(&mut self) -> Result<(), StepError> {
@@ -116,11 +136,9 @@ impl Engine<'_> {
             return Ok(());
         };
         let (survey, cause) = if was_stopped {
-            // Also finds what a process that outlived the run did to git's own files.
             let now = self.ports.vcs.observe(&seen, &self.watched_patterns())?;
-            let tampering = now.as_ref().map(|now| now.git_tampering.clone()).unwrap_or_default();
-            if !tampering.is_empty() {
-                return self.observe_changes(tampering);
+            if let Some(now) = &now {
+                self.warn_of_late_tampering(now)?;
             }
             (now.map(|now| now.to_survey()), "files changed while the run was stopped")
         } else {
@@ -190,7 +208,7 @@ impl Engine<'_> {
             return Ok(Recheck::Again);
         }
         self.warn(format!("{cause}, so all gates run again: {}", paths.join(", ")))?;
-        self.observe_changes(Vec::new())?;
+        self.observe_changes()?;
         Ok(Recheck::Again)
     }
 }

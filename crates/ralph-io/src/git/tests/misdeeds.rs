@@ -408,3 +408,31 @@ fn files_restored_before_a_crash_are_reported_by_the_resumed_run() {
         assert_eq!(look(&mut world.open()), [""; 0], "an iteration begins with what there is");
     }
 }
+
+#[test]
+fn git_files_changed_before_a_crash_are_restored_in_every_iteration_and_call() {
+    let world = World::new();
+    let read_config = || std::fs::read_to_string(world.at(".git/config")).expect("read");
+    let config = read_config();
+    let mut git = world.open();
+    let look = |git: &mut GitVcs, since: &Checkpoint| {
+        let seen = git.observe(since, &[]).expect("observed").expect("a repository");
+        git.forget_reported_tampering();
+        seen.git_tampering
+    };
+    let deed = || drop(world.git(&["config", "core.fsmonitor", "./evil"]));
+    let first = git.create_checkpoint(&mark(1), CheckpointDepth::Tree).expect("noted");
+    assert_eq!(look(&mut git, &first), [""; 0]);
+    let second = git.create_checkpoint(&mark(2), CheckpointDepth::Tree).expect("noted");
+    deed();
+    assert_eq!(look(&mut world.open(), &second), [".git/config"], "in a later iteration");
+    assert_eq!(read_config(), config);
+    let mut resumed = world.open();
+    assert_eq!(look(&mut resumed, &second), [""; 0], "it is in the journal");
+    resumed.ensure_git_files_recorded();
+    deed();
+    assert_eq!(look(&mut world.open(), &second), [".git/config"], "by a reviewer");
+    assert_eq!(read_config(), config);
+    deed();
+    assert_eq!(look(&mut world.open(), &second), [""; 0], "by a user while the run is stopped");
+}

@@ -28,6 +28,11 @@ impl Port {
         Ok(())
     }
 
+    fn report_kept_tampering(&self) {
+        let message = "a change of git's own files by an agent was not undone";
+        self.observer.borrow_mut().report_violation(Invariant::NothingLost, message);
+    }
+
     fn is_repository(&self) -> bool {
         self.world.borrow().plan.commit != CommitMode::NoGit
     }
@@ -37,7 +42,8 @@ impl Port {
         let place = RepositoryState::from_checkpoint(since, &world.repository)?;
         let tree = world.repository.number_work_tree();
         world.repository.restore_users_branch();
-        let tampering = if world.git_dir_changed {
+        world.git_dir.repair();
+        let tampering = if world.git_dir.take_tampering() {
             vec![".git/hooks/pre-commit".to_owned()]
         } else {
             Vec::new()
@@ -92,7 +98,9 @@ impl Vcs for Port {
             return Ok(Checkpoint::None);
         }
         let mut world = self.world.borrow_mut();
-        world.git_dir_changed = false;
+        if world.git_dir.record() {
+            self.report_kept_tampering();
+        }
         let Checkpoint::Git { head, branch, tree } = world.repository.checkpoint() else {
             return Ok(Checkpoint::None);
         };
@@ -113,6 +121,7 @@ impl Vcs for Port {
             return Ok(None);
         }
         let mut world = self.world.borrow_mut();
+        world.git_dir.repair();
         let tree = format_tree_id(world.repository.number_work_tree());
         let checked_out = Some(describe_checked_out(&world.repository));
         Ok(Some(Survey { tree, changes: world.repository.changes(), checked_out }))
@@ -182,9 +191,32 @@ impl Vcs for Port {
         self.world.borrow_mut().repository.hold_tree(to);
     }
 
+    fn ensure_git_files_recorded(&mut self) {
+        self.count_step();
+        if self.is_repository() && self.world.borrow_mut().git_dir.ensure_record() {
+            self.report_kept_tampering();
+        }
+    }
+
+    fn forget_reported_tampering(&mut self) {
+        self.count_step();
+        self.world.borrow_mut().git_dir.forget_reported();
+    }
+
     fn commit_tree(&mut self, order: &CommitOrder) -> Result<CommitResult, VcsError> {
         self.count_step();
         self.try_git(FaultKind::CommitFails)?;
+        {
+            let mut world = self.world.borrow_mut();
+            let git_dir = &mut world.git_dir;
+            git_dir.repair();
+            if git_dir.is_changed {
+                self.report_kept_tampering();
+            }
+            if git_dir.take_tampering() {
+                return Ok(CommitResult::Refused { output: "git's own files".to_owned() });
+            }
+        }
         let refuses = self.has_fault(FaultKind::HookRefuses);
         let result = {
             let mut world = self.world.borrow_mut();
@@ -238,6 +270,7 @@ impl Vcs for Port {
         self.try_git(FaultKind::RollbackFails)?;
         let kept = {
             let mut world = self.world.borrow_mut();
+            world.git_dir.repair();
             let place = RepositoryState::from_checkpoint(to, &world.repository);
             if let Some(place) = &place
                 && !world.repository.is_referenced(place.tree)
@@ -260,6 +293,7 @@ impl Vcs for Port {
         self.count_step();
         let kept = {
             let mut world = self.world.borrow_mut();
+            world.git_dir.repair();
             let place = RepositoryState::from_checkpoint(to, &world.repository);
             place.and_then(|place| {
                 world.repository.reset_outside_scope(&place, scope, &format_kept_ref(mark))
@@ -278,6 +312,7 @@ impl Vcs for Port {
         let name = format!("{}-history", format_kept_ref(mark));
         let kept = {
             let mut world = self.world.borrow_mut();
+            world.git_dir.repair();
             let repository = &mut world.repository;
             let first = repository.kept.contains_key(&name).then(|| name.clone());
             match RepositoryState::from_checkpoint(to, repository) {
@@ -302,6 +337,7 @@ impl Vcs for Port {
     ) -> Result<SavedBranch, VcsError> {
         self.count_step();
         self.try_git(FaultKind::FailureBranchFails)?;
+        self.world.borrow_mut().git_dir.repair();
         let commit = self.world.borrow_mut().repository.make_failure_branch(order);
         self.count_step();
         {
