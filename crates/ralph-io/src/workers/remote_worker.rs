@@ -15,13 +15,13 @@ use ralph_model::remote_job::{
     AttemptLabel, JobEnd, RemoteJob, RemoteProgress, RemoteResult, RemoteVersion,
 };
 use ralph_model::units::Millis;
-use ralph_model::worker::{Job, WorkerEvent};
+use ralph_model::worker::{Job, JobAssignment, WorkerEvent};
 use ralph_model::worktree::CommitId;
 
 use super::git_host::files::{JOB_FILE, JOURNAL_FILE, PROGRESS_FILE, RESULT_FILE, read_json};
 use super::git_host::push_patiently;
 use crate::clock;
-use crate::git::{RefUpdate, RemoteError, RemoteRefs};
+use crate::git::{RefUpdate, RemoteError, RemoteRefs, is_object_id};
 use crate::mask::Masker;
 use crate::process::{StopStage, Watch};
 use crate::store::RunDir;
@@ -126,6 +126,20 @@ pub fn fetch_job(
     }
 }
 
+/// Checks the ids of a job, which become parts of paths and arguments of git: the worker must have
+/// the name of the ref, which git allows no `..` in.
+fn check_ids(assignment: &JobAssignment, worker: &str) -> Result<(), String> {
+    let JobAssignment { worker: named, base, start_tree, .. } = assignment;
+    if named.0 != worker {
+        return Err(format!("the job of the ref `{worker}` names another worker: {:?}", named.0));
+    }
+    let ids = base.iter().map(|it| &it.0).chain(start_tree.iter().map(|it| &it.0));
+    match ids.into_iter().find(|it| !is_object_id(it)) {
+        Some(id) => Err(format!("the job names {id:?}, which is no object of git")),
+        None => Ok(()),
+    }
+}
+
 /// Looks for a job and for the result of an attempt, and fetches the job.
 fn find_job(
     refs: &RemoteRefs,
@@ -147,6 +161,8 @@ fn find_job(
         let message = format!("`{name}` has no job that this version of ralph can read");
         return Err(RemoteError::Refused { message });
     };
+    check_ids(&package.job.assignment, worker)
+        .map_err(|message| RemoteError::Refused { message })?;
     let label = attempt.unwrap_or(&package.attempt);
     if !label.is_try_of(&package.attempt) {
         let reason = format!("attempt {} has begun, and this is {label}", package.attempt);

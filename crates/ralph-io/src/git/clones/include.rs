@@ -1,4 +1,4 @@
-//! Ignored files that a new clone gets, such as `.env`: those that `.worktreeinclude` and the
+//! Ignored files that a clone gets, such as `.env`: those that `.worktreeinclude` and the
 //! settings name.
 //!
 //! Not here: what a setup command makes.
@@ -31,7 +31,8 @@ struct IncludedFile {
     size: u64,
 }
 
-/// Copies the included files into a new clone. Returns warnings.
+/// Copies the included files into a clone, but for those that are the same by size and time. Returns
+/// warnings.
 pub(super) fn copy_included(
     source: &GitRepository,
     slot: &WorkerSlot,
@@ -42,6 +43,11 @@ pub(super) fn copy_included(
     let mut rest = Vec::new();
     for IncludedFile { path, .. } in &files {
         let (from, to) = (source.top.join(path), slot.clone_path().join(path));
+        if is_same(&from, &to) {
+            continue;
+        }
+        let removed = super::remove_any(&to);
+        removed.map_err(|error| build_copy_error(path, &error))?;
         make_parents(slot.clone_path(), path).map_err(|error| build_copy_error(path, &error))?;
         if clone_included(&from, &to).is_err() {
             rest.push((path, from, to));
@@ -116,6 +122,12 @@ fn list_included(
     Ok(included.collect())
 }
 
+fn is_same(from: &Path, to: &Path) -> bool {
+    let (Ok(from), Ok(to)) = (from.symlink_metadata(), to.symlink_metadata()) else { return false };
+    let times = from.modified().ok().zip(to.modified().ok());
+    to.is_file() && from.len() == to.len() && times.is_some_and(|(from, to)| from == to)
+}
+
 /// Makes a file that shares its content with another one.
 fn clone_included(from: &Path, to: &Path) -> io::Result<()> {
     clone_file(from, to)?;
@@ -135,14 +147,17 @@ fn copy_file(from: &Path, to: &Path) -> io::Result<()> {
     copy_times(from, to)
 }
 
-/// Makes the directories of a file below a top. A link on the way is not followed.
+/// Makes the directories of a file below a top, in place of links and files on the way.
 fn make_parents(top: &Path, file: &Path) -> io::Result<()> {
     let mut directory = top.to_owned();
     for part in file.parent().into_iter().flat_map(Path::components) {
         directory.push(part);
         match directory.symlink_metadata() {
             Ok(about) if about.is_dir() => {}
-            Ok(_) => return Err(io::Error::other("a directory on the way is a file or a link")),
+            Ok(_) => {
+                fs::remove_file(&directory)?;
+                fs::create_dir(&directory)?;
+            }
             Err(_) => fs::create_dir(&directory)?,
         }
     }
