@@ -118,7 +118,7 @@ pub fn fetch_job(
     let begun = Instant::now();
     loop {
         match find_job(refs, name, worker, attempt) {
-            Err(_) if begun.elapsed() < FETCH_PATIENCE => {
+            Err(RemoteError::Failed { .. }) if begun.elapsed() < FETCH_PATIENCE => {
                 std::thread::sleep(Duration::from_secs(2));
             }
             looked => return looked,
@@ -159,10 +159,10 @@ fn find_job(
     }
     let Some(package) = read_json::<RemoteJob>(refs, commit, JOB_FILE)? else {
         let message = format!("`{name}` has no job that this version of ralph can read");
-        return Err(RemoteError::Refused { message });
+        return Err(RemoteError::BadJob { message });
     };
     check_ids(&package.job.assignment, worker)
-        .map_err(|message| RemoteError::Refused { message })?;
+        .map_err(|message| RemoteError::BadJob { message })?;
     let label = attempt.unwrap_or(&package.attempt);
     if !label.is_try_of(&package.attempt) {
         let reason = format!("attempt {} has begun, and this is {label}", package.attempt);
