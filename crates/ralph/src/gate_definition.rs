@@ -141,7 +141,7 @@ impl GateReader<'_> {
         }
     }
 
-    /// Adds what tells a program what to run, and existing files that its recipes name.
+    /// Adds the files that define what a program runs, and existing files that its recipes name.
     fn add_runner_files(&mut self, program: &str, directory: &Path) {
         for file in list_runner_files(program, directory) {
             let Some(path) = self.name_file(&file.path) else { continue };

@@ -1,4 +1,4 @@
-//! The files that tell programs of gates what to run: configurations of test runners and linters, and
+//! The files that define what programs of gates run: configurations of test runners and linters, and
 //! the recipes of task runners. A change of one can make a gate pass without the work, and tasks may
 //! have to change it, so it is reported and not protected.
 //!
@@ -15,39 +15,45 @@ struct RunnerRule {
     is_recipe: bool,
 }
 
-const fn config(programs: &'static [&'static str], files: &'static [&'static str]) -> RunnerRule {
+const fn new_config(
+    programs: &'static [&'static str],
+    files: &'static [&'static str],
+) -> RunnerRule {
     RunnerRule { programs, files, is_recipe: false }
 }
 
-const fn recipe(programs: &'static [&'static str], files: &'static [&'static str]) -> RunnerRule {
+const fn new_recipe(
+    programs: &'static [&'static str],
+    files: &'static [&'static str],
+) -> RunnerRule {
     RunnerRule { programs, files, is_recipe: true }
 }
 
 const RULES: [RunnerRule; 35] = [
-    recipe(&["tox"], &["tox.ini", "tox.toml"]),
-    recipe(&["nox"], &["noxfile.py"]),
-    recipe(&["task", "go-task"], &["Taskfile.yml", "Taskfile.yaml", "Taskfile.dist.yml"]),
-    recipe(&["rake"], &["Rakefile", "rakefile"]),
-    recipe(&["invoke", "inv"], &["tasks.py"]),
-    recipe(&["pre-commit", "prek"], &[".pre-commit-config.yaml"]),
-    recipe(&["lefthook"], &["lefthook.yml", "lefthook.yaml", ".lefthook.yml"]),
-    recipe(&["composer"], &["composer.json"]),
-    recipe(&["deno"], &["deno.json", "deno.jsonc"]),
-    recipe(&["grunt"], &["Gruntfile.js", "Gruntfile.cjs"]),
-    recipe(&["gulp"], &["gulpfile.js", "gulpfile.mjs"]),
-    recipe(&["mage"], &["magefile.go"]),
-    config(&["turbo"], &["turbo.json"]),
-    config(&["nx"], &["nx.json"]),
-    config(
+    new_recipe(&["tox"], &["tox.ini", "tox.toml"]),
+    new_recipe(&["nox"], &["noxfile.py"]),
+    new_recipe(&["task", "go-task"], &["Taskfile.yml", "Taskfile.yaml", "Taskfile.dist.yml"]),
+    new_recipe(&["rake"], &["Rakefile", "rakefile"]),
+    new_recipe(&["invoke", "inv"], &["tasks.py"]),
+    new_recipe(&["pre-commit", "prek"], &[".pre-commit-config.yaml"]),
+    new_recipe(&["lefthook"], &["lefthook.yml", "lefthook.yaml", ".lefthook.yml"]),
+    new_recipe(&["composer"], &["composer.json"]),
+    new_recipe(&["deno"], &["deno.json", "deno.jsonc"]),
+    new_recipe(&["grunt"], &["Gruntfile.js", "Gruntfile.cjs"]),
+    new_recipe(&["gulp"], &["gulpfile.js", "gulpfile.mjs"]),
+    new_recipe(&["mage"], &["magefile.go"]),
+    new_config(&["turbo"], &["turbo.json"]),
+    new_config(&["nx"], &["nx.json"]),
+    new_config(
         &["pytest", "py.test", "tox", "nox", "hatch"],
         &["pytest.ini", ".pytest.ini", "pyproject.toml", "setup.cfg", "tox.ini", "conftest.py"],
     ),
-    config(&["coverage"], &[".coveragerc", "pyproject.toml", "setup.cfg", "tox.ini"]),
-    config(&["mypy"], &["mypy.ini", ".mypy.ini", "pyproject.toml", "setup.cfg"]),
-    config(&["ruff"], &["ruff.toml", ".ruff.toml", "pyproject.toml"]),
-    config(&["flake8", "pylint"], &[".flake8", ".pylintrc", "setup.cfg", "tox.ini"]),
-    config(&["pyright"], &["pyrightconfig.json", "pyproject.toml"]),
-    config(
+    new_config(&["coverage"], &[".coveragerc", "pyproject.toml", "setup.cfg", "tox.ini"]),
+    new_config(&["mypy"], &["mypy.ini", ".mypy.ini", "pyproject.toml", "setup.cfg"]),
+    new_config(&["ruff"], &["ruff.toml", ".ruff.toml", "pyproject.toml"]),
+    new_config(&["flake8", "pylint"], &[".flake8", ".pylintrc", "setup.cfg", "tox.ini"]),
+    new_config(&["pyright"], &["pyrightconfig.json", "pyproject.toml"]),
+    new_config(
         &["jest"],
         &[
             "jest.config.js",
@@ -57,7 +63,7 @@ const RULES: [RunnerRule; 35] = [
             "jest.config.json",
         ],
     ),
-    config(
+    new_config(
         &["vitest"],
         &[
             "vitest.config.js",
@@ -69,12 +75,12 @@ const RULES: [RunnerRule; 35] = [
             "vitest.workspace.ts",
         ],
     ),
-    config(
+    new_config(
         &["mocha"],
         &[".mocharc.js", ".mocharc.cjs", ".mocharc.json", ".mocharc.yml", ".mocharc.yaml"],
     ),
-    config(&["playwright"], &["playwright.config.js", "playwright.config.ts"]),
-    config(
+    new_config(&["playwright"], &["playwright.config.js", "playwright.config.ts"]),
+    new_config(
         &["eslint"],
         &[
             "eslint.config.js",
@@ -89,23 +95,23 @@ const RULES: [RunnerRule; 35] = [
             ".eslintignore",
         ],
     ),
-    config(&["biome"], &["biome.json", "biome.jsonc"]),
-    config(&["tsc", "ts-node", "tsx"], &["tsconfig.json"]),
-    config(
+    new_config(&["biome"], &["biome.json", "biome.jsonc"]),
+    new_config(&["tsc", "ts-node", "tsx"], &["tsconfig.json"]),
+    new_config(
         &["cargo"],
         &["Cargo.toml", "clippy.toml", ".clippy.toml", ".config/nextest.toml", "build.rs"],
     ),
-    config(&["golangci-lint"], &[".golangci.yml", ".golangci.yaml", ".golangci.toml"]),
-    config(&["rspec"], &[".rspec", "spec/spec_helper.rb"]),
-    config(
+    new_config(&["golangci-lint"], &[".golangci.yml", ".golangci.yaml", ".golangci.toml"]),
+    new_config(&["rspec"], &[".rspec", "spec/spec_helper.rb"]),
+    new_config(
         &["phpunit", "phpstan"],
         &["phpunit.xml", "phpunit.xml.dist", "phpstan.neon", "phpstan.neon.dist"],
     ),
-    config(
+    new_config(
         &["mvn", "mvnw"],
         &["pom.xml", ".mvn/maven.config", ".mvn/jvm.config", ".mvn/extensions.xml"],
     ),
-    config(
+    new_config(
         &["gradle", "gradlew"],
         &[
             "build.gradle",
@@ -115,11 +121,11 @@ const RULES: [RunnerRule; 35] = [
             "gradle.properties",
         ],
     ),
-    config(&["dotnet"], &["Directory.Build.props", "Directory.Build.targets", "global.json"]),
-    config(&["mix"], &["mix.exs", "test/test_helper.exs"]),
+    new_config(&["dotnet"], &["Directory.Build.props", "Directory.Build.targets", "global.json"]),
+    new_config(&["mix"], &["mix.exs", "test/test_helper.exs"]),
 ];
 
-/// A file that tells a program what to run.
+/// A file that defines what a program runs.
 pub(crate) struct RunnerFile {
     pub(crate) path: PathBuf,
     pub(crate) is_recipe: bool,

@@ -51,7 +51,7 @@ pub fn assess_changed_plan(known: &[String], before: &str, now: &str) -> PlanSta
     add_removed_items(assess_plan_text(now), &find_removed_items(known, before, now), now)
 }
 
-/// An item may get words at its end. Each open item that is new stands for one that was reworded; one
+/// An item may get words at its end. Each open item that is new counts as one that was reworded; one
 /// that is marked as done from the beginning only if it shares a word with it.
 fn find_removed_items(known: &[String], before: &str, now: &str) -> Vec<String> {
     let (before, now) = (Checklist::read(before), Checklist::read(now));

@@ -71,7 +71,7 @@ fn strip_agent(agent: &mut AgentChoice) {
     };
 }
 
-/// Gives a job the values of the machine that does it. Strips it first: whoever can push a job may
+/// Gives a job the values of the machine that does it. Strips it first: anyone who can push a job may
 /// have written anything into it. Fails if it is no task whose work ralph commits, or needs an agent
 /// that the machine's user did not set up.
 pub fn apply_machine_values(job: &mut Job, values: &MachineValues) -> Result<(), String> {

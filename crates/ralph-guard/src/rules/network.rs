@@ -162,7 +162,7 @@ pub(super) const RULES: &[GuardRule] = &[
                 matches!(it.find_operand(0), "copy" | "sync" | "move" | "copyto" | "moveto")
             }
             "gh" => it.find_operand(0) == "gist" && it.find_operand(1) == "create",
-            "aws" | "gsutil" | "gcloud" | "azcopy" | "s3cmd" | "s5cmd" => copies_to_bucket(it),
+            "aws" | "gsutil" | "gcloud" | "azcopy" | "s3cmd" | "s5cmd" => uploads_to_bucket(it),
             "mail" | "mailx" | "sendmail" | "mutt" | "msmtp" => !it.words().is_empty(),
             _ => false,
         },
@@ -185,7 +185,7 @@ pub(super) const RULES: &[GuardRule] = &[
 ];
 
 /// Returns whether files of this machine go to a bucket.
-fn copies_to_bucket(it: &CheckedCommand<'_>) -> bool {
+fn uploads_to_bucket(it: &CheckedCommand<'_>) -> bool {
     let is_bucket =
         |word: &str| ["s3://", "gs://", "https://"].iter().any(|start| word.starts_with(start));
     let words = it.list_operands();

@@ -196,7 +196,7 @@ pub(super) const RULES: &[GuardRule] = &[
             "node" | "bun" | "deno" | "python" | "python3" | "ruby" | "perl" | "php" => {
                 let is_value_printed = it.has_short_flag('p') || it.has_word(&["--print"]);
                 let mut words = it.words().iter();
-                prints && words.any(|code| prints_secret_variable(code.raw(), is_value_printed))
+                prints && words.any(|code| is_secret_printed(code.raw(), is_value_printed))
             }
             _ => false,
         }
@@ -259,9 +259,22 @@ pub(super) const RULES: &[GuardRule] = &[
                     .find_assigned(&["GIT_SSL_NO_VERIFY"])
                     .iter()
                     .any(|it| !matches!(it.raw(), "0" | "false" | ""))
+                || it.is_program(&["npm", "pnpm", "yarn"]) && accepts_any_certificate(it)
         },
     ),
 ];
+
+/// Returns whether a package manager is set to trust any server.
+fn accepts_any_certificate(checked: &CheckedCommand<'_>) -> bool {
+    let words: Vec<&str> = checked.words().iter().map(Word::raw).collect();
+    let is_key =
+        |word: &str| matches!(word.trim_start_matches('-'), "strict-ssl" | "enableStrictSsl");
+    words.windows(2).any(|pair| is_key(pair[0]) && pair[1] == "false")
+        || words
+            .iter()
+            .filter_map(|word| word.split_once('='))
+            .any(|(key, value)| is_key(key) && value == "false")
+}
 
 fn reads_path(checked_path: &CheckedPath<'_>) -> bool {
     matches!(checked_path.placed.mode, AccessMode::Read | AccessMode::ReadAll | AccessMode::Use)
@@ -448,13 +461,13 @@ fn is_loading_option(checked: &CheckedCommand<'_>, name: &str, value: &str) -> b
 
 /// Returns whether code of an interpreter prints a variable that is named like a secret: in one
 /// statement, or as its value.
-fn prints_secret_variable(code: &str, is_value_printed: bool) -> bool {
+fn is_secret_printed(code: &str, is_value_printed: bool) -> bool {
     const PRINTS: [&str; 6] = ["print", "console.", "puts", "echo", "say", "write("];
     const READS: [&str; 5] = ["process.env", "environ", "getenv", "ENV", "env.get"];
-    let reads = READS.iter().flat_map(|read| {
-        code.match_indices(read).map(|(at, _)| (&code[..at], &code[at + read.len()..]))
+    let mut reads = READS.iter().flat_map(|read| {
+        code.match_indices(read).map(move |(at, _)| (&code[..at], &code[at + read.len()..]))
     });
-    reads.into_iter().any(|(before, after)| {
+    reads.any(|(before, after)| {
         let statement = before.rsplit([';', '\n']).next().unwrap_or_default();
         let after = after.trim_start_matches(".get").trim_start_matches(".fetch");
         let after = after.trim_start_matches(|it: char| "[{(.\"'\\".contains(it));

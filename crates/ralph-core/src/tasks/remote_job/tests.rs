@@ -4,7 +4,7 @@ use ralph_model::budget::Budget;
 use ralph_model::gate::{Gate, GateCheck, GateKind};
 use ralph_model::ids::{RunId, TaskId, WorkerId};
 use ralph_model::outcome::Outcome;
-use ralph_model::recipe::{Recipe, Scm, ScmTask, TaskWork};
+use ralph_model::recipe::{MessageAuthor, Recipe, Scm, ScmTask, TaskWork};
 use ralph_model::sandbox::{Backend, RequestedBackend};
 use ralph_model::worker::{JobAssignment, WorkerShare};
 
@@ -108,7 +108,7 @@ fn what_a_hostile_job_names_is_not_used() {
         assert!(!text.contains(word), "{word} in {text}");
     }
     let tasks = vec![ScmTask::Run(vec!["-c".into(), "evil".into()])];
-    let scm = Scm { command: "sh".into(), tasks, message: Default::default() };
+    let scm = Scm { command: "sh".into(), tasks, message: MessageAuthor::Ralph };
     let mut runs = job(AgentChoice::new(AgentKind::Claude, ""));
     runs.recipe.landing.commit = CommitPolicy::Scm(scm);
     assert!(apply_machine_values(&mut runs, &machine).is_err());

@@ -94,7 +94,7 @@ impl GitJobs<'_> {
         let run = job.run().clone();
         let Ok(Some(progress)) = self.fetch_progress(&run, worker, commit) else { return };
         let Some(job) = self.open.get_mut(worker) else { return };
-        // Whoever can push to the remote wrote them: nothing about other workers, and no result.
+        // Anyone who can push to the remote may have written them: nothing about other workers, and no result.
         for event in progress.reports.into_iter().filter(|it| is_progress_of(it, worker)) {
             if !job.reported.contains(&event) {
                 report(event.clone());

@@ -96,8 +96,7 @@ fn a_program_of_the_project_that_is_in_no_commit_is_that_of_the_run() {
 #[test]
 fn what_an_agent_left_in_its_clone_makes_no_later_task_done() {
     let tasks = [task("a", &[]), task("b", &["a"])];
-    let files = "git ls-files | grep -q b.txt && test ! -f good.txt && exit 1; true";
-    let gate = format!("test -f target/ok || {{ {files}; }}");
+    let gate = "test -f target/ok || test ! -f b.txt";
     let parallel = json!({ "mergeAttempts": 1, "flakeRetries": 0 });
     let further = json!({ "gates": [{ "name": "t", "command": gate }], "baseline": "off",
                           "tasks": { "maxAttempts": 1 }, "parallel": parallel });

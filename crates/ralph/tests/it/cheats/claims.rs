@@ -106,7 +106,7 @@ pub(super) const CHEATS: &[Cheat] = &[
         name: "replaces items of its plan with others that it marks at once",
         scene: Scene::Elsewhere(
             "specs/plans.rs",
-            "marked_items_of_other_words_do_not_stand_for_open_ones",
+            "items_that_are_marked_at_once_do_not_replace_open_ones",
         ),
     },
     Cheat {

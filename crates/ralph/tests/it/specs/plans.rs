@@ -253,7 +253,7 @@ fn items_removed_from_the_plan_refuse_the_first_completion_signal_and_are_report
 }
 
 #[test]
-fn marked_items_of_other_words_do_not_stand_for_open_ones() {
+fn items_that_are_marked_at_once_do_not_replace_open_ones() {
     let calls = first_then(
         json!([plan("- [x] Tidy up\n- [x] Wave\n"), commit("Do it"), complete()]),
         json!([complete()]),
