@@ -24,6 +24,8 @@ use crate::store::layout::{
 /// Files in the directory of a slot, and the lock for taking one.
 const LOCK: &str = "lock";
 const OWNER: &str = "owner";
+/// Exists as long as the clone has ignored files of earlier jobs.
+const LEFTOVERS: &str = "leftovers";
 
 /// To see whether a slot is held takes microseconds; this leaves room for a loaded machine.
 const RETRY_DELAY: Duration = Duration::from_millis(50);
@@ -174,6 +176,21 @@ impl WorkerSlot {
     /// Returns the slot as a place that others may look at.
     pub fn place(&self) -> &SlotPlace {
         &self.place
+    }
+
+    /// Returns whether the clone has ignored files of earlier jobs. What passed on them may not pass
+    /// elsewhere.
+    pub fn has_leftovers(&self) -> bool {
+        self.place.directory.join(LEFTOVERS).symlink_metadata().is_ok()
+    }
+
+    pub(crate) fn record_leftovers(&self, is_there: bool) -> io::Result<()> {
+        let file = self.place.directory.join(LEFTOVERS);
+        if is_there {
+            atomic_file::replace_file(&file, b"")
+        } else {
+            atomic_file::remove_if_exists(&file)
+        }
     }
 
     pub(crate) fn record_owner(&self, state: CloneState) -> io::Result<()> {

@@ -9,12 +9,14 @@ use std::path::{Path, PathBuf};
 
 use ralph_guard::{
     ScriptLocation, ShellState, StartedProgram, find_scripts_in_file, list_programs,
+    normalize_lexically,
 };
 use ralph_io::bounded_read;
 
 use crate::gate_scripts::{self, is_generated};
 use crate::make_recipe::find_named_commands;
 use crate::project::Project;
+use crate::runner_files::{list_named_files, list_runner_files, split_code};
 use crate::shadow_names::list_shadow_files;
 
 /// How many scripts and recipes may call each other.
@@ -22,6 +24,9 @@ const DEEPEST: u32 = 4;
 
 /// Most files that are followed.
 const MOST_FILES: usize = 64;
+
+/// Most files that are reported when they change.
+const MOST_NAMED_FILES: usize = 256;
 
 /// Larger scripts are not read.
 const MOST_BYTES: u64 = 64 * 1024;
@@ -119,6 +124,10 @@ impl GateReader<'_> {
                 }
             }
             self.found.programs.insert(name.clone());
+            self.add_runner_files(name, directory);
+        }
+        for file in list_named_files(&program.name, &program.arguments) {
+            self.add_named_file(&directory.join(file));
         }
         if depth >= DEEPEST {
             return;
@@ -129,6 +138,35 @@ impl GateReader<'_> {
             self.found.files.extend(files);
             let directories = vec![named.directory];
             self.open.push_back(CommandText { text: named.text, directories, depth: depth + 1 });
+        }
+    }
+
+    /// Adds the files that define what a program runs, and existing files that its recipes name.
+    fn add_runner_files(&mut self, program: &str, directory: &Path) {
+        for file in list_runner_files(program, directory) {
+            let Some(path) = self.name_file(&file.path) else { continue };
+            let is_known = self.found.scripts.contains(&path) || !self.found.files.insert(path);
+            if is_known || !file.is_recipe {
+                continue;
+            }
+            let text = bounded_read::read_file(&file.path, MOST_BYTES).unwrap_or_default();
+            for word in split_code(&String::from_utf8_lossy(&text)) {
+                self.add_named_file(&directory.join(word));
+            }
+        }
+    }
+
+    /// Adds an existing file that decides what a program does. Documents are none.
+    fn add_named_file(&mut self, file: &Path) {
+        let file = normalize_lexically(file);
+        let is_document = file.extension().is_some_and(|it| it == "md" || it == "txt");
+        let Some(path) = self.name_file(&file).filter(|_| file.is_file() && !is_document) else {
+            return;
+        };
+        let count = self.found.scripts.len() + self.found.files.len();
+        let is_known = self.found.scripts.contains(&path);
+        if !is_known && count < MOST_NAMED_FILES && !is_generated(self.project, &file) {
+            self.found.files.insert(path);
         }
     }
 

@@ -33,6 +33,7 @@ mod recording;
 mod refused_paths;
 mod run_context;
 mod run_stats;
+mod runner_files;
 mod scaffold;
 mod screen;
 mod secrets;

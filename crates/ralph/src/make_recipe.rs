@@ -1,4 +1,4 @@
-//! The commands that `make` and package managers run for a target or script of the project.
+//! The commands that `make`, `just` and package managers run for a target or script of the project.
 //!
 //! A simple reading: rules with their prerequisites and plain variables of a Makefile, and the
 //! scripts of `package.json`. Conditions and functions are not evaluated. Not here: what the commands
@@ -22,6 +22,9 @@ const MOST_INCLUDES: usize = 16;
 /// The names of Makefiles, in the order in which `make` looks for them.
 const MAKEFILES: [&str; 3] = ["GNUmakefile", "makefile", "Makefile"];
 
+/// The names of recipes of `just`.
+const JUSTFILES: [&str; 3] = ["justfile", ".justfile", "Justfile"];
+
 /// The commands behind a target or a script.
 pub(crate) struct NamedCommands {
     /// The files that define them.
@@ -37,6 +40,7 @@ pub(crate) fn find_named_commands(
     directory: &Path,
 ) -> Option<NamedCommands> {
     match program.name.as_str() {
+        "just" => find_just_commands(&program.arguments, directory),
         "make" | "gmake" => find_make_commands(&program.arguments, directory),
         "npm" | "pnpm" | "yarn" | "bun" => find_package_script(&program.arguments, directory),
         _ => None,
@@ -65,6 +69,32 @@ fn find_make_commands(arguments: &[String], directory: &Path) -> Option<NamedCom
     Some(NamedCommands { text: rules.list_commands(targets), files: rules.files, directory })
 }
 
+fn find_just_commands(arguments: &[String], directory: &Path) -> Option<NamedCommands> {
+    let (mut directory, mut file, mut targets) = (directory.to_owned(), None, Vec::new());
+    let mut words = arguments.iter();
+    while let Some(word) = words.next() {
+        match word.as_str() {
+            "-d" | "--working-directory" => directory.push(words.next()?),
+            "-f" | "--justfile" => file = words.next().cloned(),
+            word if word.starts_with('-') || word.contains('=') || word.is_empty() => {}
+            word => targets.push(word.to_owned()),
+        }
+    }
+    let file = match file {
+        Some(file) => directory.join(file),
+        None => JUSTFILES.iter().map(|name| directory.join(name)).find(|file| file.is_file())?,
+    };
+    let mut rules = MakeRules::default();
+    let text = String::from_utf8(bounded_read::read_file(&file, MOST_BYTES).ok()?).ok()?;
+    // Recipes look like rules, but for their indentation and a mark for quiet ones.
+    let lines = text.lines().map(|line| match line.strip_prefix([' ', '\t']) {
+        Some(command) => format!("\t{}", command.trim_start()),
+        None => line.trim_start_matches('@').to_owned(),
+    });
+    rules.read_text(&lines.collect::<Vec<_>>().join("\n"), &file);
+    Some(NamedCommands { text: rules.list_commands(targets), files: vec![file], directory })
+}
+
 /// The rules of a Makefile and those that it includes.
 #[derive(Default)]
 struct MakeRules {
@@ -83,7 +113,11 @@ impl MakeRules {
             return;
         }
         self.files.push(file.to_owned());
-        let text = String::from_utf8_lossy(&bytes).replace("\\\n", " ");
+        self.read_text(&String::from_utf8_lossy(&bytes), file);
+    }
+
+    fn read_text(&mut self, text: &str, file: &Path) {
+        let text = text.replace("\\\n", " ");
         let mut current: Vec<String> = Vec::new();
         for line in text.lines() {
             if let Some(command) = line.strip_prefix('\t') {
@@ -153,9 +187,10 @@ impl MakeRules {
     fn expand(&self, text: &str) -> String {
         let mut text = text.replace("$(MAKE)", "make").replace("${MAKE}", "make");
         for (name, value) in &self.variables {
-            for form in [format!("$({name})"), format!("${{{name}}}")] {
+            let just = [format!("{{{{{name}}}}}"), format!("{{{{ {name} }}}}")];
+            for form in [format!("$({name})"), format!("${{{name}}}")].into_iter().chain(just) {
                 if text.contains(&form) {
-                    text = text.replace(&form, value);
+                    text = text.replace(&form, value.trim_matches(['"', '\'']));
                 }
             }
         }

@@ -6,6 +6,7 @@ use std::env;
 use std::io::{self, Write as _};
 
 use ralph_ui::error_report::ErrorReport;
+use ralph_ui::sanitize::sanitize_text;
 use ralph_ui::style::{Sink, StreamEnvironment, Style, StyleChoice, StylePreferences};
 use ralph_ui::view::Verbosity;
 
@@ -156,6 +157,16 @@ pub(crate) fn print_line(line: &str) {
 /// Prints data on stdout. A closed pipe is no error.
 pub(crate) fn print_data(text: &str) {
     let _ = try_print_data(text);
+}
+
+/// Prints text that others wrote, such as a prompt, on stdout; on a terminal without its control
+/// sequences.
+pub(crate) fn print_foreign_text(text: &str) {
+    if is_stdout_terminal() {
+        print_data(&sanitize_text(text));
+    } else {
+        print_data(text);
+    }
 }
 
 /// Prints data on stdout. Fails once the reader has closed the pipe.

@@ -71,7 +71,9 @@ pub(crate) fn check_answer(reply: &Reply, demands: VerdictDemands<'_>) -> Result
         return Ok(());
     }
     let mut shown: Vec<usize> = Vec::new();
-    for check in answer.criteria.iter().filter(|check| !check.evidence.trim().is_empty()) {
+    // Spaces, marks and characters of no width say nothing.
+    let has_words = |evidence: &str| evidence.chars().any(char::is_alphanumeric);
+    for check in answer.criteria.iter().filter(|check| has_words(&check.evidence)) {
         shown.extend(find_criterion(demands.criteria, &shown, &check.criterion));
     }
     let missing: Vec<String> = (demands.criteria.iter().enumerate())

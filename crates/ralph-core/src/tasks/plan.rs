@@ -51,19 +51,37 @@ pub fn assess_changed_plan(known: &[String], before: &str, now: &str) -> PlanSta
     add_removed_items(assess_plan_text(now), &find_removed_items(known, before, now), now)
 }
 
-/// An item may get words at its end. Each item that is new stands for one that was reworded.
+/// An item may get words at its end. Each open item that is new counts as one that was reworded; one
+/// that is marked as done from the beginning only if it shares a word with it.
 fn find_removed_items(known: &[String], before: &str, now: &str) -> Vec<String> {
     let (before, now) = (Checklist::read(before), Checklist::read(now));
     let texts: BTreeSet<&str> = now.items.iter().map(|item| item.text.as_str()).collect();
     let is_there = |text: &str| {
         texts.range::<&str, _>(text..).next().is_some_and(|longer| longer.starts_with(text))
     };
-    let kept = before.items.iter().filter(|item| is_there(&item.text)).count();
-    let reworded = now.items.len().saturating_sub(kept);
+    let is_new = |text: &str| !before.items.iter().any(|item| text.starts_with(&item.text));
+    let mut new: Vec<_> = now.items.iter().filter(|item| is_new(&item.text)).collect();
     let missing = before.items.iter().filter(|it| it.mark != Mark::Done && !is_there(&it.text));
-    let missing = missing.map(|item| item.text.clone()).skip(reworded);
-    let missing = missing.filter(|text| !known.contains(text));
+    let mut missing: Vec<&String> = missing.map(|item| &item.text).collect();
+    missing.retain(|text| match new.iter().position(|item| has_common_word(text, &item.text)) {
+        Some(at) => {
+            new.remove(at);
+            false
+        }
+        None => true,
+    });
+    let open = new.iter().filter(|item| item.mark != Mark::Done).count();
+    let missing = missing.into_iter().skip(open).filter(|text| !known.contains(text)).cloned();
     known.iter().filter(|text| !is_there(text)).cloned().chain(missing).collect()
+}
+
+/// Returns whether two texts have a word of three letters or more in common.
+fn has_common_word(text: &str, other: &str) -> bool {
+    let words = |text: &str| -> BTreeSet<String> {
+        let words = text.split(|it: char| !it.is_alphanumeric());
+        words.filter(|it| it.chars().count() > 2).map(str::to_lowercase).collect()
+    };
+    !words(text).is_disjoint(&words(other))
 }
 
 fn add_removed_items(look: PlanState, removed: &[String], now: &str) -> PlanState {
@@ -117,7 +135,9 @@ mod tests {
         check(&[], two, "- [x] one\n- [?] two: needs a key\n", &[]);
         // Reworded items, and done ones that are cleared away.
         check(&[], two, "- [x] one, with tests\n- [ ] another two\n", &[]);
-        check(&[], two, "- [x] both\n", &["two"]);
+        check(&[], two, "- [ ] both\n", &["two"]);
+        check(&[], two, "- [x] Done with one\n- [ ] 2\n", &[]);
+        check(&[], two, "- [x] both\n- [x] other\n", &["one", "two"]);
         check(&[], "- [x] one\n- [ ] two\n", "- [ ] two\n", &[]);
         check(&[], "- [x] one\n- [ ] two\n", "- [ ] 2\n", &[]);
         // Removed ones stay removed until they are there again.

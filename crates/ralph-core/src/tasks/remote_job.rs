@@ -11,7 +11,7 @@ use ralph_model::agent::{AgentChoice, AgentKind};
 use ralph_model::guard_policy::GuardPolicy;
 use ralph_model::ids::Role;
 use ralph_model::memory::Documentation;
-use ralph_model::recipe::{ClonePolicy, Work};
+use ralph_model::recipe::{ClonePolicy, CommitPolicy, Work};
 use ralph_model::remote_job::{AttemptLabel, JobEnd};
 use ralph_model::sandbox::SandboxPolicy;
 use ralph_model::worker::{Job, JobResult};
@@ -57,21 +57,30 @@ pub fn strip_machine_values(job: &mut Job, top: &Path) {
     if let Work::Tasks(work) = &mut recipe.work {
         work.file.clone_from(&job.task_file);
     }
-    for agent in recipe.list_agents_mut() {
-        // What is left is what a run may choose on another machine.
-        *agent = AgentChoice {
-            model: agent.model.take(),
-            fallback_model: agent.fallback_model.take(),
-            output: agent.output,
-            max_turns: agent.max_turns,
-            ..AgentChoice::new(agent.kind, String::new())
-        };
-    }
+    recipe.list_agents_mut().for_each(strip_agent);
 }
 
-/// Gives a stripped job the values of the machine that does it. Fails if it needs an agent that
-/// the machine's user did not set up.
+/// Leaves of an agent what a run may choose on another machine.
+fn strip_agent(agent: &mut AgentChoice) {
+    *agent = AgentChoice {
+        model: agent.model.take(),
+        fallback_model: agent.fallback_model.take(),
+        output: agent.output,
+        max_turns: agent.max_turns,
+        ..AgentChoice::new(agent.kind, String::new())
+    };
+}
+
+/// Gives a job the values of the machine that does it. Strips it first: anyone who can push a job may
+/// have written anything into it. Fails if it is no task whose work ralph commits, or needs an agent
+/// that the machine's user did not set up.
 pub fn apply_machine_values(job: &mut Job, values: &MachineValues) -> Result<(), String> {
+    let is_task = matches!(job.recipe.work, Work::Tasks(_));
+    // Other commands that land work run outside of the sandbox.
+    if !is_task || job.recipe.landing.commit != CommitPolicy::Ralph || job.recipe.plan.is_some() {
+        return Err("the job is no task whose work ralph commits".to_owned());
+    }
+    strip_machine_values(job, Path::new(""));
     job.clones = values.clones.clone();
     let recipe = &mut job.recipe;
     recipe.sandbox = values.sandbox.clone();

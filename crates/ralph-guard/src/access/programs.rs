@@ -87,7 +87,8 @@ impl AccessCollector {
             "mv" => self.add_copy(words, Some(AccessMode::Remove)),
             "cp" | "install" | "ln" | "ditto" => self.add_copy(words, None),
             "rsync" => {
-                self.add_copy(words, None);
+                let moves = words.iter().any(|word| word.raw() == "--remove-source-files");
+                self.add_copy(words, moves.then_some(AccessMode::Remove));
                 let deletes = words.iter().any(|word| word.raw().starts_with("--delete"));
                 if let Some(to) = plain.find_operands().last().filter(|_| deletes) {
                     self.add_text(
@@ -124,10 +125,20 @@ impl AccessCollector {
             }
             "find" | "fd" => self.add_find(words),
             "tar" | "gtar" | "bsdtar" => self.add_archive(words),
-            "zip" | "7z" => {
+            "zip" | "7z" | "7za" | "7zz" => {
+                let is_short = |word: &str| word.starts_with('-') && !word.starts_with("--");
+                let moves = words.iter().map(Word::raw).any(|word| match name {
+                    "zip" => word == "--move" || is_short(word) && word.contains('m'),
+                    _ => word == "-sdel",
+                });
                 let mut operands = plain.find_operands().into_iter();
+                if name != "zip" {
+                    // What to do.
+                    operands.next();
+                }
                 self.add_all(operands.next(), AccessMode::Write);
-                self.add_all(operands, AccessMode::ReadAll);
+                let mode = if moves { AccessMode::Remove } else { AccessMode::ReadAll };
+                self.add_all(operands, mode);
             }
             "unzip" => {
                 self.add_flag_values(&plain, &["-d"], AccessMode::Write);
@@ -276,15 +287,14 @@ impl AccessCollector {
             self.add_all(directory, AccessMode::Write);
         } else if is('c', "--create") || is('r', "--append") || is('u', "--update") {
             self.add_all(file.filter(|file| file.raw() != "-"), AccessMode::Write);
+            let moves = arguments.has_any(&["--remove-files"]);
+            let mode = if moves { AccessMode::Remove } else { AccessMode::ReadAll };
             for operand in operands {
                 match directory.filter(|_| !operand.raw().starts_with('/')) {
                     Some(to) => {
-                        self.add_text(
-                            &format!("{}/{}", to.raw(), operand.raw()),
-                            AccessMode::ReadAll,
-                        );
+                        self.add_text(&format!("{}/{}", to.raw(), operand.raw()), mode);
                     }
-                    None => self.add_access(operand, AccessMode::ReadAll),
+                    None => self.add_access(operand, mode),
                 }
             }
         }

@@ -56,7 +56,7 @@ pub(super) const RULES: &[GuardRule] = &[
     new_command_rule(
         "cloud.provider",
         GuardCategory::Cloud,
-        "deletes cloud resources, or grants rights",
+        "deletes cloud resources or backups, or grants rights",
         PLAN,
         |it| {
             let words = it.list_operands();
@@ -80,6 +80,11 @@ pub(super) const RULES: &[GuardRule] = &[
                     words.iter().any(ends) || it.has_word(&["add-iam-policy-binding"])
                 }
                 "gsutil" => matches!(it.find_operand(0), "rm" | "rb") || it.has_word(&["rm", "rb"]),
+                // Backups that are forgotten are gone.
+                "restic" | "borg" => {
+                    matches!(it.find_operand(0), "forget" | "prune" | "delete")
+                        && !it.has_word(&["--dry-run", "-n"])
+                }
                 "rclone" => matches!(it.find_operand(0), "delete" | "purge" | "deletefile"),
                 "mc" | "s3cmd" | "b2" => {
                     matches!(it.find_operand(0), "rm" | "rb" | "del" | "delete-bucket")
@@ -148,9 +153,10 @@ pub(super) const RULES: &[GuardRule] = &[
                                 .iter()
                                 .any(|it| it.eq_ignore_ascii_case("delete"))
                         || first == "secret" && second == "set"
+                        || first == "release" && matches!(second, "create" | "upload" | "edit")
                         || first == "pr" && second == "merge" && it.has_word(&["--admin"])
                 }
-                "glab" => second == "delete",
+                "glab" => second == "delete" || first == "release" && second == "create",
                 _ => false,
             }
         },

@@ -71,6 +71,7 @@ pub(super) const RULES: &[GuardRule] = git_rules! {
     };
     "git.rewrite-history", "rewrites the whole history", "Add a commit that fixes it.", |_, git| {
         matches!(git.subcommand, "filter-branch" | "filter-repo" | "replace" | "fast-import")
+            || git.subcommand == "rebase" && git.rest.has_any(&["--root"])
     };
     "git.prune", "removes history that could still be recovered", "Leave the reflog and loose objects alone.", |_, git| {
         let verb = git.rest.find_operands().first().map(|it| it.raw()).unwrap_or_default();

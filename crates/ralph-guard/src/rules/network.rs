@@ -112,10 +112,17 @@ pub(super) const RULES: &[GuardRule] = &[
         ASK,
         |it| {
             let asks = it.is_program(&[
-                "curl", "wget", "http", "https", "xh", "dig", "nslookup", "host", "ping", "nc",
+                "curl", "wget", "http", "https", "xh", "dig", "nslookup", "host", "drill", "ping",
+                "nc",
             ]);
+            let is_partly_known =
+                |raw: &str| raw.split(UNKNOWN).next_back().is_some_and(|end| end.starts_with('.'));
+            // A name server of the domain gets the name.
+            let is_asked_for_name = it.is_program(&["dig", "nslookup", "host", "drill"])
+                && it.words().iter().any(|word| !word.is_known() && is_partly_known(word.raw()));
             asks && it.words().iter().any(|word| !word.is_known())
-                && it.find_sources().iter().any(|command| READERS.contains(&command.name()))
+                && (is_asked_for_name && !it.find_sources().is_empty()
+                    || it.find_sources().iter().any(|command| READERS.contains(&command.name())))
                 && contacts_remote(it)
         },
     ),
@@ -155,6 +162,7 @@ pub(super) const RULES: &[GuardRule] = &[
                 matches!(it.find_operand(0), "copy" | "sync" | "move" | "copyto" | "moveto")
             }
             "gh" => it.find_operand(0) == "gist" && it.find_operand(1) == "create",
+            "aws" | "gsutil" | "gcloud" | "azcopy" | "s3cmd" | "s5cmd" => uploads_to_bucket(it),
             "mail" | "mailx" | "sendmail" | "mutt" | "msmtp" => !it.words().is_empty(),
             _ => false,
         },
@@ -175,6 +183,21 @@ pub(super) const RULES: &[GuardRule] = &[
         },
     ),
 ];
+
+/// Returns whether files of this machine go to a bucket.
+fn uploads_to_bucket(it: &CheckedCommand<'_>) -> bool {
+    let is_bucket =
+        |word: &str| ["s3://", "gs://", "https://"].iter().any(|start| word.starts_with(start));
+    let words = it.list_operands();
+    let copies = words
+        .iter()
+        .take(3)
+        .any(|it| matches!(*it, "cp" | "mv" | "sync" | "rsync" | "copy" | "put"));
+    let mut last = words.iter().rev();
+    copies
+        && last.next().is_some_and(|to| is_bucket(to))
+        && last.next().is_some_and(|from| !is_bucket(from))
+}
 
 /// Programs that read files or the environment.
 const READERS: [&str; 26] = [

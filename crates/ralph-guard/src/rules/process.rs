@@ -122,6 +122,7 @@ pub(super) const RULES: &[GuardRule] = &[
                     && (matches!(first, "system" | "volume")
                         || it.has_short_flag('a')
                         || it.has_word(&["--all"]))
+                    || first == "system" && second == "reset"
                     || matches!(first, "rm" | "rmi" | "kill" | "stop")
                         && all
                         && it.is_fed_by(&["docker", "podman"])

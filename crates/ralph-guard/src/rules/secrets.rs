@@ -188,10 +188,15 @@ pub(super) const RULES: &[GuardRule] = &[
             "printenv" => prints && it.list_operands().iter().any(|name| is_secret_name(name)),
             "grep" | "rg" | "egrep" => {
                 let wanted = it.find_operand(0).to_ascii_lowercase();
-                it.is_fed_by(&["env", "printenv", "set", "export"])
+                it.is_fed_by(&["env", "printenv", "set", "export", "declare", "typeset"])
                     && ["token", "secret", "key", "passw", "cred"]
                         .iter()
                         .any(|word| wanted.contains(word))
+            }
+            "node" | "bun" | "deno" | "python" | "python3" | "ruby" | "perl" | "php" => {
+                let is_value_printed = it.has_short_flag('p') || it.has_word(&["--print"]);
+                let mut words = it.words().iter();
+                prints && words.any(|code| is_secret_printed(code.raw(), is_value_printed))
             }
             _ => false,
         }
@@ -254,9 +259,22 @@ pub(super) const RULES: &[GuardRule] = &[
                     .find_assigned(&["GIT_SSL_NO_VERIFY"])
                     .iter()
                     .any(|it| !matches!(it.raw(), "0" | "false" | ""))
+                || it.is_program(&["npm", "pnpm", "yarn"]) && accepts_any_certificate(it)
         },
     ),
 ];
+
+/// Returns whether a package manager is set to trust any server.
+fn accepts_any_certificate(checked: &CheckedCommand<'_>) -> bool {
+    let words: Vec<&str> = checked.words().iter().map(Word::raw).collect();
+    let is_key =
+        |word: &str| matches!(word.trim_start_matches('-'), "strict-ssl" | "enableStrictSsl");
+    words.windows(2).any(|pair| is_key(pair[0]) && pair[1] == "false")
+        || words
+            .iter()
+            .filter_map(|word| word.split_once('='))
+            .any(|(key, value)| is_key(key) && value == "false")
+}
 
 fn reads_path(checked_path: &CheckedPath<'_>) -> bool {
     matches!(checked_path.placed.mode, AccessMode::Read | AccessMode::ReadAll | AccessMode::Use)
@@ -400,7 +418,8 @@ fn reads_secret_store(checked: &CheckedCommand<'_>) -> bool {
                 && matches!(second.split(['/', ',']).next(), Some("secret" | "secrets"))
         }
         "gh" => first == "auth" && (second == "token" || checked.has_word(&["--show-token", "-t"])),
-        "heroku" => first == "config",
+        "heroku" => first.starts_with("config"),
+        "fly" | "flyctl" | "doctl" | "glab" => first == "auth" && second == "token",
         "docker" | "podman" => first == "secret" && second == "inspect",
         "git" => first == "credential" && matches!(second, "fill" | "get"),
         "ssh-add" => checked.has_short_flag('L') && checked.has_word(&["--private"]),
@@ -438,4 +457,23 @@ fn is_loading_option(checked: &CheckedCommand<'_>, name: &str, value: &str) -> b
         }
         _ => false,
     }
+}
+
+/// Returns whether code of an interpreter prints a variable that is named like a secret: in one
+/// statement, or as its value.
+fn is_secret_printed(code: &str, is_value_printed: bool) -> bool {
+    const PRINTS: [&str; 6] = ["print", "console.", "puts", "echo", "say", "write("];
+    const READS: [&str; 5] = ["process.env", "environ", "getenv", "ENV", "env.get"];
+    let mut reads = READS.iter().flat_map(|read| {
+        code.match_indices(read).map(move |(at, _)| (&code[..at], &code[at + read.len()..]))
+    });
+    reads.any(|(before, after)| {
+        let statement = before.rsplit([';', '\n']).next().unwrap_or_default();
+        let after = after.trim_start_matches(".get").trim_start_matches(".fetch");
+        let after = after.trim_start_matches(|it: char| "[{(.\"'\\".contains(it));
+        let is_name = |it: char| it.is_ascii_alphanumeric() || it == '_';
+        let name = after.split(|it: char| !is_name(it)).next().unwrap_or_default();
+        is_secret_name(name)
+            && (is_value_printed || PRINTS.iter().any(|print| statement.contains(print)))
+    })
 }

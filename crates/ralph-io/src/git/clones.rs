@@ -14,8 +14,10 @@ use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use ralph_core::checking::autorun_changes::{Execution, find_autorun_kind};
 use ralph_core::ports::VcsError;
 use ralph_model::ids::WorkerId;
 use ralph_model::worktree::{CommitId, TreeId};
@@ -61,6 +63,13 @@ pub struct PreparedClone {
     /// Whether there was none in this slot.
     pub is_new: bool,
     pub warnings: Vec<String>,
+}
+
+/// What became of the ignored files of the last job.
+#[derive(Debug, Default)]
+struct AutorunRemoval {
+    is_removed: bool,
+    is_left: bool,
 }
 
 /// A clone could not be prepared.
@@ -116,6 +125,11 @@ fn reset_clone(
         slot.record_owner(state).map_err(|error| build_error("record the owner", slot, &error))
     };
     record(if is_new { CloneState::Making } else { CloneState::Resetting })?;
+    // A process that dies before the clone is ready leaves the worst case.
+    let record_leftovers = |found| {
+        slot.record_leftovers(found).map_err(|error| build_error("record files in", slot, &error))
+    };
+    record_leftovers(!is_new)?;
     make_real_directory(slot.clone_path()).map_err(|error| build_error("create", slot, &error))?;
     let clone = NewGitDir {
         source,
@@ -132,6 +146,12 @@ fn reset_clone(
             .into_iter()
             .map(|path| format!("{} still has `{path}`, a repository of its own", slot.name())),
     );
+    let removal = remove_autorun_files(&clone, &index)?;
+    record_leftovers(removal.is_left)?;
+    if removal.is_removed {
+        // It may have made them.
+        slot.forget_setup().map_err(|error| build_error("prepare", slot, &error))?;
+    }
     if clear_submodules(&clone, &index)? {
         slot.forget_setup().map_err(|error| build_error("prepare", slot, &error))?;
     }
@@ -139,8 +159,8 @@ fn reset_clone(
     copied.map_err(|error| build_error("copy the index of", slot, &error))?;
     if is_new {
         slot.forget_setup().map_err(|error| build_error("prepare", slot, &error))?;
-        warnings.extend(copy_included(source, slot, request)?);
     }
+    warnings.extend(copy_included(source, slot, request)?);
     if let Some(TreeId(tree)) = &request.start_tree {
         write_start_tree(&clone, &slot.directory().join("index.start"), tree)?;
     }
@@ -179,6 +199,34 @@ fn clean(clone: &GitRepository, index: &Path) -> Result<Vec<String>, VcsError> {
     let args = ["ls-files", "-z", "--others", "--directory", "--exclude-standard"];
     let left = run(clone.build_plumbing(&args).with_index(index))?;
     Ok(split_at_zeros(&left).map(|it| String::from_utf8_lossy(it).into_owned()).collect())
+}
+
+/// Removes ignored autorun files and programs that the last job left: the next agent, its tools and
+/// its gates would load them. Directories that git ignores as a whole stay as a cache, other than those
+/// of editors and agents.
+fn remove_autorun_files(clone: &GitRepository, index: &Path) -> Result<AutorunRemoval, VcsError> {
+    let args = ["ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory"];
+    let call = clone.build_plumbing(&args).with_index(index);
+    let ignored = clone.commands.run_for_output(call)?;
+    let mut removal = AutorunRemoval::default();
+    for name in split_at_zeros(&ignored) {
+        let path = clone.top.join(OsStr::from_bytes(name));
+        let name = String::from_utf8_lossy(name);
+        let Ok(about) = path.symlink_metadata() else { continue };
+        let is_program = about.is_file() && about.mode() & 0o111 != 0;
+        let execution = if is_program { Execution::New } else { Execution::Unchanged };
+        // A file in a directory shows what the directory is for.
+        let shown = if name.ends_with('/') { format!("{name}x") } else { name.into_owned() };
+        if find_autorun_kind(&shown, execution).is_none() {
+            removal.is_left = true;
+            continue;
+        }
+        removal.is_removed = true;
+        remove_any(&path).map_err(|error| VcsError {
+            message: format!("cannot remove `{}`: {error}", path.display()),
+        })?;
+    }
+    Ok(removal)
 }
 
 /// Removes the files of submodules: their repositories were in the old git directory. Returns

@@ -338,6 +338,8 @@ impl GitRepository {
                 "info/exclude",
                 "info/sparse-checkout",
                 "info/grafts",
+                // Commits that it names have no parents for git.
+                "shallow",
                 "objects/info/alternates",
                 "objects/info/http-alternates",
             ] {

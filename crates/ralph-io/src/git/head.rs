@@ -65,7 +65,7 @@ impl HeadState {
 }
 
 /// Returns whether a text is an object id.
-pub(super) fn is_object_id(text: &str) -> bool {
+pub(crate) fn is_object_id(text: &str) -> bool {
     [40, 64].contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 

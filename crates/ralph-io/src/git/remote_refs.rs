@@ -36,6 +36,9 @@ pub enum RemoteError {
     /// A ref that may only be created is there already.
     #[error("the git remote has that ref already: {message}")]
     Exists { message: String },
+    /// What a ref has cannot be used.
+    #[error("the job is refused: {message}")]
+    BadJob { message: String },
     #[error("the git remote does not work: {message}")]
     Failed { message: String },
 }

@@ -15,13 +15,13 @@ use ralph_model::remote_job::{
     AttemptLabel, JobEnd, RemoteJob, RemoteProgress, RemoteResult, RemoteVersion,
 };
 use ralph_model::units::Millis;
-use ralph_model::worker::{Job, WorkerEvent};
+use ralph_model::worker::{Job, JobAssignment, WorkerEvent};
 use ralph_model::worktree::CommitId;
 
 use super::git_host::files::{JOB_FILE, JOURNAL_FILE, PROGRESS_FILE, RESULT_FILE, read_json};
 use super::git_host::push_patiently;
 use crate::clock;
-use crate::git::{RefUpdate, RemoteError, RemoteRefs};
+use crate::git::{RefUpdate, RemoteError, RemoteRefs, is_object_id};
 use crate::mask::Masker;
 use crate::process::{StopStage, Watch};
 use crate::store::RunDir;
@@ -118,11 +118,25 @@ pub fn fetch_job(
     let begun = Instant::now();
     loop {
         match find_job(refs, name, worker, attempt) {
-            Err(_) if begun.elapsed() < FETCH_PATIENCE => {
+            Err(RemoteError::Failed { .. }) if begun.elapsed() < FETCH_PATIENCE => {
                 std::thread::sleep(Duration::from_secs(2));
             }
             looked => return looked,
         }
+    }
+}
+
+/// Checks the ids of a job, which become parts of paths and arguments of git: the worker must have
+/// the name of the ref, which git allows no `..` in.
+fn check_ids(assignment: &JobAssignment, worker: &str) -> Result<(), String> {
+    let JobAssignment { worker: named, base, start_tree, .. } = assignment;
+    if named.0 != worker {
+        return Err(format!("the job of the ref `{worker}` names another worker: {:?}", named.0));
+    }
+    let ids = base.iter().map(|it| &it.0).chain(start_tree.iter().map(|it| &it.0));
+    match ids.into_iter().find(|it| !is_object_id(it)) {
+        Some(id) => Err(format!("the job names {id:?}, which is no object of git")),
+        None => Ok(()),
     }
 }
 
@@ -145,8 +159,10 @@ fn find_job(
     }
     let Some(package) = read_json::<RemoteJob>(refs, commit, JOB_FILE)? else {
         let message = format!("`{name}` has no job that this version of ralph can read");
-        return Err(RemoteError::Refused { message });
+        return Err(RemoteError::BadJob { message });
     };
+    check_ids(&package.job.assignment, worker)
+        .map_err(|message| RemoteError::BadJob { message })?;
     let label = attempt.unwrap_or(&package.attempt);
     if !label.is_try_of(&package.attempt) {
         let reason = format!("attempt {} has begun, and this is {label}", package.attempt);

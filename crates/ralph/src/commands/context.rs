@@ -58,7 +58,7 @@ pub(crate) fn main(common: &CommonArgs, args: &ContextArgs) -> Result<ExitStatus
         screen::print_warning(warning);
     }
     let run = run.as_ref();
-    screen::print_data(&if args.json {
+    screen::print_foreign_text(&if args.json {
         let mut facts = convert_preview_to_json(&preview, run);
         facts["compaction"] = first.as_ref().map_or(Value::Null, convert_compaction_to_json);
         format!("{facts:#}\n")

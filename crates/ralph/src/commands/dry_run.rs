@@ -63,7 +63,7 @@ pub(crate) fn print_start(
     for warning in warnings {
         text.push_str(&format!("\nwarning: {warning}\n"));
     }
-    screen::print_data(&text);
+    screen::print_foreign_text(&text);
     Ok(ExitStatus::Complete)
 }
 
@@ -165,7 +165,7 @@ pub(crate) fn print_resume(
         (None, ForeseenAct::Call(_)) => "ask the agent".to_owned(),
         (None, ForeseenAct::Finish(outcome)) => format!("end: {outcome}"),
     };
-    screen::print_data(&format!(
+    screen::print_foreign_text(&format!(
         "Dry run: nothing is changed.\nRun {run} is in iteration {iterations} of {last}. The next step is to {step}.\n{}",
         describe_next(&preview, &calls, incomplete)
     ));

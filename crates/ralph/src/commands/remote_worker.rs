@@ -263,7 +263,7 @@ fn describe_report(event: &WorkerEvent) -> Option<String> {
 
 fn to_error(error: &RemoteError) -> CliError {
     let status = match error {
-        RemoteError::Refused { .. } => ExitStatus::BadInput,
+        RemoteError::Refused { .. } | RemoteError::BadJob { .. } => ExitStatus::BadInput,
         RemoteError::Exists { .. } | RemoteError::Failed { .. } => ExitStatus::GitFailed,
     };
     CliError::new(status, error.to_string())

@@ -154,7 +154,8 @@ fn judge_setting(
         KeyClass::McpFile => Some(ground.judge_servers(text)),
         KeyClass::ScmCommand => ground.judge_scm_command(text),
         KeyClass::ScmTasks => judge_scm_tasks(settings),
-        KeyClass::WorkerHost => (text != "local").then(|| {
+        // As the command behind a name, `local` is a program.
+        KeyClass::WorkerHost => (text != "local" || path.keys().count() > 2).then(|| {
             let text = "would run workers with a command outside of the sandbox, as you".to_owned();
             DemandEffect::new(text)
         }),

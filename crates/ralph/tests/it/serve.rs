@@ -177,6 +177,30 @@ fn only_requests_of_the_page_are_accepted() {
 }
 
 #[test]
+fn half_open_connections_keep_nobody_out() {
+    let sealed = repository();
+    sealed.write_script(&done(), &json!({}));
+    run(&sealed, &[]).expect_code(0);
+    let (_server, url, port) = serve(&sealed, &[]);
+    let token = token(&url);
+    for beginning in
+        ["", "GET / HTTP/1.1\r\nHost: x\r\n", "POST / HTTP/1.1\r\nContent-Length: 9\r\n\r\n"]
+    {
+        let held: Vec<TcpStream> = (0..100)
+            .map(|_| {
+                let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("it listens");
+                // The server may have dropped it for a newer one.
+                let _ = stream.write_all(beginning.as_bytes());
+                stream
+            })
+            .collect();
+        let answer = get(port, &format!("/{token}/"));
+        assert!(answer.starts_with("HTTP/1.1 200"), "{beginning:?}: {answer}");
+        drop(held);
+    }
+}
+
+#[test]
 fn a_browser_is_handed_an_address_without_the_secret() {
     let sealed = repository();
     sealed.write_program(

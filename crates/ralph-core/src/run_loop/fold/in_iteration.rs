@@ -125,9 +125,11 @@ fn apply_observation(
     kept: Option<&str>,
 ) {
     state.may_repeat_history_reset = false;
-    let changed = observation.iter().flat_map(|seen| &seen.autorun_changes).cloned();
-    let changed: Vec<AutorunChange> =
-        changed.chain(find_gate_changes(state, observation)).collect();
+    let of_gates = find_gate_changes(state, observation);
+    let is_of_gate = |path: &str| of_gates.iter().any(|it| it.path == path);
+    let changed = observation.iter().flat_map(|seen| &seen.autorun_changes);
+    let changed = changed.filter(|it| !is_of_gate(&it.path)).cloned();
+    let changed: Vec<AutorunChange> = changed.chain(of_gates.clone()).collect();
     let room = MAX_AUTORUN_CHANGES.saturating_sub(state.autorun_changes.len());
     state.autorun_changes.extend(changed.into_iter().take(room));
     if let (Some(seen), None) = (observation, kept) {

@@ -4,14 +4,15 @@ use ralph_model::budget::Budget;
 use ralph_model::gate::{Gate, GateCheck, GateKind};
 use ralph_model::ids::{RunId, TaskId, WorkerId};
 use ralph_model::outcome::Outcome;
-use ralph_model::recipe::{PromptSource, Recipe};
+use ralph_model::recipe::{MessageAuthor, Recipe, Scm, ScmTask, TaskWork};
 use ralph_model::sandbox::{Backend, RequestedBackend};
 use ralph_model::worker::{JobAssignment, WorkerShare};
 
 use super::*;
 
 fn job(agent: AgentChoice) -> Job {
-    let recipe = Recipe::new(Work::Prompt(PromptSource::Text(String::new())), agent);
+    let mut recipe = Recipe::new(Work::Tasks(TaskWork::new("tasks/plan.json")), agent);
+    recipe.landing.commit = CommitPolicy::Ralph;
     let share = WorkerShare { budget: Budget::default(), iterations: 3 };
     Job {
         assignment: JobAssignment {
@@ -92,6 +93,25 @@ fn a_machine_uses_its_own_agents_and_refuses_those_it_has_not() {
     strip_machine_values(&mut other, Path::new("/"));
     let refused = apply_machine_values(&mut other, &machine).expect_err("it has no such agent");
     assert!(refused.contains("`text`"), "{refused}");
+}
+
+#[test]
+fn what_a_hostile_job_names_is_not_used() {
+    let machine = values(&[AgentChoice::new(AgentKind::Claude, "mine")]);
+    // Not stripped: this is what came from the remote.
+    let mut hostile = job(secret_agent(AgentKind::Claude));
+    hostile.recipe.agents.insert(Role::Review, secret_agent(AgentKind::Claude));
+    hostile.recipe.escalate = Some(secret_agent(AgentKind::Codex));
+    assert_eq!(apply_machine_values(&mut hostile, &machine), Ok(()));
+    let text = serde_json::to_string(&hostile.recipe).expect("JSON");
+    for word in ["/home/ann", "hunter2"] {
+        assert!(!text.contains(word), "{word} in {text}");
+    }
+    let tasks = vec![ScmTask::Run(vec!["-c".into(), "evil".into()])];
+    let scm = Scm { command: "sh".into(), tasks, message: MessageAuthor::Ralph };
+    let mut runs = job(AgentChoice::new(AgentKind::Claude, ""));
+    runs.recipe.landing.commit = CommitPolicy::Scm(scm);
+    assert!(apply_machine_values(&mut runs, &machine).is_err());
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Ignored files that a new clone gets, such as `.env`: those that `.worktreeinclude` and the
+//! Ignored files that a clone gets, such as `.env`: those that `.worktreeinclude` and the
 //! settings name.
 //!
 //! Not here: what a setup command makes.
@@ -34,8 +34,9 @@ struct IncludedFile {
     size: u64,
 }
 
-/// Copies the included files into a new clone. Returns warnings: a file that a program of the user
-/// removes or replaces in that moment is no reason to end the run.
+/// Copies the included files into a clone, but for those that are the same by size and time. Returns
+/// warnings: a file that a program of the user removes or replaces in that moment is no reason to
+/// end the run.
 pub(super) fn copy_included(
     source: &GitRepository,
     slot: &WorkerSlot,
@@ -49,7 +50,11 @@ pub(super) fn copy_included(
     };
     for IncludedFile { path, .. } in &files {
         let (from, to) = (source.top.join(path), slot.clone_path().join(path));
-        match make_parents(slot.clone_path(), path) {
+        if is_same(&from, &to) {
+            continue;
+        }
+        // A link among the parents would lead out of the clone: it is found before anything is removed.
+        match make_parents(slot.clone_path(), path).and_then(|()| super::remove_any(&to)) {
             Ok(()) if clone_included(&from, &to).is_ok() => {}
             Ok(()) => rest.push((path, from, to)),
             Err(error) => warnings.push(warn(path, error)),
@@ -132,6 +137,12 @@ fn list_included(
     Ok(included.collect())
 }
 
+fn is_same(from: &Path, to: &Path) -> bool {
+    let (Ok(from), Ok(to)) = (from.symlink_metadata(), to.symlink_metadata()) else { return false };
+    let times = from.modified().ok().zip(to.modified().ok());
+    to.is_file() && from.len() == to.len() && times.is_some_and(|(from, to)| from == to)
+}
+
 /// Makes a file that shares its content with another one.
 fn clone_included(from: &Path, to: &Path) -> io::Result<()> {
     clone_file(from, to)?;
@@ -151,14 +162,17 @@ fn copy_file(from: &Path, to: &Path) -> io::Result<()> {
     copy_times(from, to)
 }
 
-/// Makes the directories of a file below a top. A link on the way is not followed.
+/// Makes the directories of a file below a top, in place of links and files on the way.
 fn make_parents(top: &Path, file: &Path) -> io::Result<()> {
     let mut directory = top.to_owned();
     for part in file.parent().into_iter().flat_map(Path::components) {
         directory.push(part);
         match directory.symlink_metadata() {
             Ok(about) if about.is_dir() => {}
-            Ok(_) => return Err(io::Error::other("a directory on the way is a file or a link")),
+            Ok(_) => {
+                fs::remove_file(&directory)?;
+                fs::create_dir(&directory)?;
+            }
             Err(_) => fs::create_dir(&directory)?,
         }
     }

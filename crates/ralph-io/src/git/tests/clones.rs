@@ -100,6 +100,12 @@ fn the_next_job_keeps_ignored_files_and_the_times_of_unchanged_ones() {
     let slot = clones.slot("w2");
     assert_eq!(slot.name(), "s1");
     Clones::write(&slot, "target/cache", "kept");
+    for path in ["CLAUDE.local.md", ".vscode/tasks.json", "x.log"] {
+        Clones::write(&slot, path, "of the last job");
+    }
+    let exclude = "CLAUDE.local.md\n.vscode/\n";
+    clones.world.write(".git/info/exclude", exclude);
+    fs::write(slot.clone_path().join(".git/info/exclude"), exclude).expect("written");
     Clones::write(&slot, ".ralph/.gitignore", "/.gitignore\n/context/\n");
     Clones::write(&slot, ".ralph/context/memory.md", "of the last job");
     let time = |path: &str| {
@@ -112,6 +118,10 @@ fn the_next_job_keeps_ignored_files_and_the_times_of_unchanged_ones() {
     assert_ne!(time("a.txt"), changed);
     assert_eq!(Clones::read(&slot, "a.txt"), "changed\n");
     assert_eq!(Clones::read(&slot, "target/cache"), "kept");
+    assert!(slot.has_leftovers());
+    assert_eq!(Clones::read(&slot, "x.log"), "of the last job");
+    assert_eq!(Clones::read(&slot, "CLAUDE.local.md"), "");
+    assert_eq!(Clones::read(&slot, ".vscode/tasks.json"), "");
     assert_eq!(Clones::read(&slot, ".ralph/context/memory.md"), "");
     assert_eq!(clones.git(&slot, &["status", "--porcelain"]), "");
 }
@@ -293,7 +303,7 @@ fn every_kind_of_project_has_clones() {
 }
 
 #[test]
-fn included_files_are_copied_into_a_new_clone_only() {
+fn included_files_are_copied_and_again_if_they_differ() {
     let clones = Clones::new(World::new());
     clones.world.write(".gitignore", "*.log\n/target/\n.env*\nlink\n");
     clones.world.write(".worktreeinclude", ".env*\n!.env.old\nlink\nnot-ignored\n");
@@ -316,7 +326,10 @@ fn included_files_are_copied_into_a_new_clone_only() {
     assert_eq!(prepared.warnings.first().map(String::as_str), (!is_shared).then_some(warning));
     let again = prepare_clone(&repository, &slot, &request).expect("prepared");
     assert!(!again.is_new);
-    assert_eq!(is_there(&slot, ".env"), is_shared);
+    assert!(is_there(&slot, ".env"));
+    Clones::write(&slot, ".env", "of an agent\n");
+    prepare_clone(&repository, &slot, &request).expect("prepared");
+    assert_eq!(Clones::read(&slot, ".env"), "content\n");
 
     fs::remove_dir_all(slot.directory()).expect("removed");
     drop(slot);

@@ -94,7 +94,8 @@ impl GitJobs<'_> {
         let run = job.run().clone();
         let Ok(Some(progress)) = self.fetch_progress(&run, worker, commit) else { return };
         let Some(job) = self.open.get_mut(worker) else { return };
-        for event in progress.reports {
+        // Anyone who can push to the remote may have written them: nothing about other workers, and no result.
+        for event in progress.reports.into_iter().filter(|it| is_progress_of(it, worker)) {
             if !job.reported.contains(&event) {
                 report(event.clone());
                 job.reported
@@ -164,6 +165,8 @@ impl GitJobs<'_> {
     pub(super) fn report_result(&self, job: &Job, mut result: JobResult) {
         let (refs, JobAssignment { worker, task, .. }) = (&self.host.refs, &job.assignment);
         refs.repository.top().clone_into(&mut result.repository);
+        // The run's own gates decide, also where nothing has landed since the base.
+        result.passed.clear();
         let local = build_local_name("results", &job.run, worker);
         result.failure_branch =
             result.failure_branch.filter(|it| is_failure_branch(it, task)).filter(|branch| {
@@ -191,5 +194,16 @@ impl GitJobs<'_> {
             names.into_iter().map(|name| RefUpdate::Delete { name }).collect();
         // What stays there takes a little space, and no one reads it.
         let _ = refs.push_refs(&deletions);
+    }
+}
+
+/// Returns whether a worker may report this of itself before it has ended.
+fn is_progress_of(event: &WorkerEvent, own: &WorkerId) -> bool {
+    match event {
+        WorkerEvent::Started { worker, .. }
+        | WorkerEvent::Progressed { worker, .. }
+        | WorkerEvent::Limited { worker, .. } => worker == own,
+        WorkerEvent::Warning { .. } => true,
+        WorkerEvent::Ended { .. } | WorkerEvent::Lost { .. } => false,
     }
 }

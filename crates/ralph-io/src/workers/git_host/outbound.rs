@@ -240,7 +240,7 @@ pub(in crate::workers) fn push_patiently(
             Err(error) => error,
         };
         let is_last = match &error {
-            RemoteError::Exists { .. } => true,
+            RemoteError::Exists { .. } | RemoteError::BadJob { .. } => true,
             RemoteError::Refused { .. } => {
                 refusals += 1;
                 refusals == MOST_REFUSALS

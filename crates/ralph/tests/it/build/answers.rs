@@ -243,13 +243,16 @@ fn review_in_prose_gets_a_follow_up_question() {
 
 #[test]
 fn approval_without_evidence_gets_a_follow_up_question() {
-    let bare = json!({ "structured": { "verdict": "approved", "feedback": "", "criteria": [] } });
-    let verdict = json!({ "verdict": { "verdict": "approved", "feedback": "" } });
-    let sealed = corrected(&bare, &verdict);
-    build(&sealed, &[]).expect_code(0);
-    let prompts = sealed.prompts();
-    assert_eq!(prompts.len(), 3);
-    assert!(prompts[2].contains("Missing:\n1. a is there\n"), "{}", prompts[2]);
+    let blank = json!([{ "criterion": "a is there", "met": true, "evidence": " \u{200b}-" }]);
+    for criteria in [json!([]), blank] {
+        let bare = json!({ "verdict": "approved", "feedback": "", "criteria": criteria });
+        let verdict = json!({ "verdict": { "verdict": "approved", "feedback": "" } });
+        let sealed = corrected(&json!({ "structured": bare }), &verdict);
+        build(&sealed, &[]).expect_code(0);
+        let prompts = sealed.prompts();
+        assert_eq!(prompts.len(), 3);
+        assert!(prompts[2].contains("Missing:\n1. a is there\n"), "{}", prompts[2]);
+    }
 }
 
 #[test]

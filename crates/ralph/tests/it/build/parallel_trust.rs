@@ -92,3 +92,22 @@ fn a_program_of_the_project_that_is_in_no_commit_is_that_of_the_run() {
     assert_statuses(&sealed, &[("a", "done"), ("b", "done")]);
     assert!(!sealed.project_dir().join("evil.txt").exists());
 }
+
+#[test]
+fn what_an_agent_left_in_its_clone_makes_no_later_task_done() {
+    let tasks = [task("a", &[]), task("b", &["a"])];
+    let gate = "test -f target/ok || test ! -f b.txt";
+    let parallel = json!({ "mergeAttempts": 1, "flakeRetries": 0 });
+    let further = json!({ "gates": [{ "name": "t", "command": gate }], "baseline": "off",
+                          "tasks": { "maxAttempts": 1 }, "parallel": parallel });
+    let command = "cat .envrc >> seen.txt 2> /dev/null; mkdir -p target; touch target/ok; \
+        echo evil > .envrc; echo $RALPH_TASK > $RALPH_TASK.txt";
+    let calls = json!([{ "do": [{ "run": { "command": command } }, handoff("Wrote it.")] }]);
+    let sealed = project(&tasks, &calls, &settings(further));
+    sealed.write_file(".gitignore", "/.ralph/*\n!/.ralph/settings.json\n/target/\n.envrc\n");
+    sealed.commit_all("Ignore");
+    build(&sealed, &["--jobs", "2"]).expect_code(1);
+    // The gate ran in the work tree of the run, where no agent has been.
+    assert_statuses(&sealed, &[("a", "done"), ("b", "failed")]);
+    assert_eq!(sealed.read_file("seen.txt"), "", "the next agent has the autorun file");
+}

@@ -103,6 +103,20 @@ pub(super) const CHEATS: &[Cheat] = &[
         ),
     },
     Cheat {
+        name: "replaces items of its plan with others that it marks at once",
+        scene: Scene::Elsewhere(
+            "specs/plans.rs",
+            "items_that_are_marked_at_once_do_not_replace_open_ones",
+        ),
+    },
+    Cheat {
+        name: "completes while items of its plan are open",
+        scene: Scene::Elsewhere(
+            "specs/plans.rs",
+            "open_items_refuse_the_first_completion_signal_only",
+        ),
+    },
+    Cheat {
         name: "marks items of its plan without doing them",
         scene: Scene::Elsewhere("specs/plans.rs", "marks_that_nothing_checks_are_reported"),
     },

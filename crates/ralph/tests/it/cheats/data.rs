@@ -4,6 +4,7 @@
 use std::fs;
 use std::time::{Duration, SystemTime};
 
+use ralph_testkit::sealed::Running;
 use serde_json::{Value, json};
 
 use super::{Cheat, Scene, Stage, handoff, try_all};
@@ -45,6 +46,10 @@ pub(super) const CHEATS: &[Cheat] = &[
         name: "loosens the sandbox, the guard or limits",
         scene: Scene::Elsewhere("trust.rs", "loosening_is_refused_and_tightening_taken"),
     },
+    Cheat {
+        name: "sends control sequences to the terminal by its list and settings",
+        scene: Scene::Own(reaches_the_terminal),
+    },
     Cheat { name: "replaces your login", scene: Scene::Own(replaces_the_login) },
     Cheat {
         name: "puts a secret into the name of a file, or into UTF-16",
@@ -65,10 +70,37 @@ pub(super) const CHEATS: &[Cheat] = &[
         ),
     },
     Cheat {
+        name: "keeps connections to `ralph serve` half open",
+        scene: Scene::Elsewhere("serve.rs", "half_open_connections_keep_nobody_out"),
+    },
+    Cheat {
         name: "puts images and links into the report",
         scene: Scene::Own(puts_images_into_the_report),
     },
 ];
+
+/// The previews that a careful user looks at first show what the project says.
+fn reaches_the_terminal(stage: &Stage) {
+    let evil = "\u{1b}]0;evil\u{7}\u{1b}[2J\u{9b}H";
+    let task = json!({
+        "id": "a", "title": format!("The {evil}"), "description": format!("Make {evil}."),
+        "status": "pending", "acceptance_criteria": [evil]
+    });
+    let list = json!({ "project": evil, "tasks": [task] });
+    stage.sealed.write_file("plan.json", &format!("{list:#}\n"));
+    let gate = json!([{ "command": format!("true '{evil}'") }]);
+    stage.script(&json!([{ "do": [handoff()] }]), json!({ "guardrails": gate }));
+    for words in ["build --dry-run", "context", "tasks", "status", "doctor", "trust", "log"] {
+        let mut shell = stage.sealed.build_command("script");
+        shell.env("RALPH_SANDBOX_BACKEND", stage.backend);
+        shell.args(["-qec", &stage.here(&format!("@RALPH {words}; true")), "/dev/null"]);
+        let shown = Running::start_command(shell).wait_for_end().stdout;
+        assert!(!shown.is_empty(), "{words}");
+        for sequence in ["\u{1b}]", "\u{1b}[2J", "\u{9b}"] {
+            assert!(!shown.contains(sequence), "{words}: {sequence:?} in {shown:?}");
+        }
+    }
+}
 
 /// Writes other tokens, valid for longer, over the login that it was given.
 fn replaces_the_login(stage: &Stage) {

@@ -65,6 +65,10 @@ pub(super) const CHEATS: &[Cheat] = &[
         scene: Scene::Own(weakens_a_sourced_script),
     },
     Cheat {
+        name: "changes what tells a test runner or a task runner what to run",
+        scene: Scene::Own(changes_configurations),
+    },
+    Cheat {
         name: "replaces or hides a program in a directory of the project on the `PATH`",
         scene: Scene::Own(replaces_a_program),
     },
@@ -132,6 +136,36 @@ fn weakens_a_sourced_script(stage: &Stage) {
     stage.check(&end, if stage.is_walled() { &walled } else { &bare });
     let start = Stage::joined_stderr(&end);
     assert!(start.contains("protected: check.sh, ci/lib.sh"), "{start}");
+}
+
+/// Configurations of test runners, recipes, the files that these name, and the values of options are
+/// reported; tasks may have to change them.
+fn changes_configurations(stage: &Stage) {
+    stage.list();
+    stage.sealed.write_file("justfile", "check:\n    @lib/one.sh\n");
+    stage.sealed.write_file("tox.ini", "[testenv]\ncommands = lib/two.sh\n");
+    for path in ["lib/one.sh", "lib/two.sh", "lib/three.sh"] {
+        write_program(stage, path, "#!/bin/sh\ntest -f a.txt\n");
+    }
+    let program = "#!/bin/sh\nfor f in lib/*.sh; do $f || exit 1; done\n";
+    for name in ["just", "tox", "pytest", "mytool"] {
+        stage.sealed.write_program(name, program);
+    }
+    let deed = "for f in lib/*.sh; do echo true > $f; done; echo '# x' >> justfile; \
+                echo '# x' >> tox.ini; echo '[pytest]' > pytest.ini; echo y > other.txt";
+    let calls = json!([{ "do": [{ "run": { "command": deed } }, handoff()] }]);
+    let gates = ["just check", "tox -q", "pytest -q", "mytool --rules lib/three.sh"];
+    let gates: Vec<_> = gates.iter().map(|gate| json!({ "command": gate })).collect();
+    let settings =
+        json!({ "review": { "enabled": false }, "baseline": "off", "guardrails": gates });
+    stage.script(&calls, settings);
+    let end = stage.ralph(&["build"]);
+    stage.check(&end, &HELD);
+    let report = stage.ralph(&["report"]).stdout;
+    for file in ["justfile", "lib/one.sh", "lib/two.sh", "lib/three.sh", "pytest.ini", "tox.ini"] {
+        let line = format!("`{file}`: defines what a gate checks");
+        assert!(report.contains(&line), "{}: no {line} in {report}", stage.backend);
+    }
 }
 
 /// The run says at its end which programs changed.

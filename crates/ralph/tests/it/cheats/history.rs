@@ -146,6 +146,13 @@ pub(super) const CHEATS: &[Cheat] = &[
         HELD,
     ),
     row(
+        "hides the history with `.git/shallow`",
+        task("./check.sh"),
+        "git rev-parse HEAD > .git/shallow; echo x > a.txt",
+        MEDDLED,
+        HELD,
+    ),
+    row(
         "adds a git hook",
         task("./check.sh"),
         "echo x > a.txt; printf '#!/bin/sh\\ntouch @OUTSIDE/ran\\n' > .git/hooks/pre-commit; chmod +x .git/hooks/pre-commit",

@@ -35,6 +35,27 @@ pub(super) const CHEATS: &[Cheat] = &[
         ),
     },
     Cheat {
+        name: "leaves ignored files for the next task in its clone",
+        scene: Scene::Elsewhere(
+            "build/parallel_trust.rs",
+            "what_an_agent_left_in_its_clone_makes_no_later_task_done",
+        ),
+    },
+    Cheat {
+        name: "writes paths, programs and commands into a job for another machine",
+        scene: Scene::Elsewhere(
+            "worker_hosts/git.rs",
+            "a_hostile_job_reaches_nothing_on_a_machine",
+        ),
+    },
+    Cheat {
+        name: "claims on another machine that gates passed",
+        scene: Scene::Elsewhere(
+            "worker_hosts/git.rs",
+            "gates_that_passed_on_another_machine_run_again_here",
+        ),
+    },
+    Cheat {
         name: "reads from its clone what you hide in the project",
         scene: Scene::Elsewhere("build/parallel_trust.rs", "paths_of_the_sandbox_mean_the_clone"),
     },

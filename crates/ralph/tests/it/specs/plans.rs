@@ -253,6 +253,20 @@ fn items_removed_from_the_plan_refuse_the_first_completion_signal_and_are_report
 }
 
 #[test]
+fn items_that_are_marked_at_once_do_not_replace_open_ones() {
+    let calls = first_then(
+        json!([plan("- [x] Tidy up\n- [x] Wave\n"), commit("Do it"), complete()]),
+        json!([complete()]),
+    );
+    let gate = json!({ "gates": [{ "name": "ok", "kind": "custom", "command": "true" }] });
+    let sealed = planned(&calls, &gate);
+    let end = sealed.run_ralph(&["build"]).expect_code(0);
+    assert_eq!(sealed.find_events("iteration_started").len(), 2);
+    let line = "2 items were removed from the plan and never marked done: Greet; Part";
+    assert!(end.stderr.contains(line), "{}", end.stderr);
+}
+
+#[test]
 fn marks_that_nothing_checks_are_reported() {
     let unchecked = "nothing but the agent's word supports 2 marked items of the plan";
     let all_done = always(json!([check_items(), commit("Do it"), complete()]));

@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
 use ralph_testkit::sealed::{Finished, wait_until};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{HostWorld, kill, on_machine, over_git};
 
@@ -152,6 +152,84 @@ fn a_result_that_cannot_be_pushed_is_kept_and_pushed_later_without_an_agent() {
     assert_eq!(world.sealed.read_file("a.txt").trim(), "a");
 }
 
+/// Pushes another text as the job of a ref.
+fn replace_job(world: &HostWorld, job: &str, text: &str) {
+    let other = world.sealed.root().join("other.json");
+    fs::write(&other, text).expect("written");
+    let blob = world.run_remote_git(&["hash-object", "-w", &other.to_string_lossy()]);
+    let list = world.sealed.root().join("tree");
+    fs::write(&list, format!("100644 blob {}\tjob.json\n", blob.trim())).expect("written");
+    let command = format!(
+        "cd remote.git && t=$(git mktree < {}) && c=$(git -c user.name=x -c user.email=x@y \
+         commit-tree -m x -p {job}^ $t) && git update-ref {job} $c",
+        list.display()
+    );
+    let mut shell = world.sealed.build_command("sh");
+    shell.current_dir(world.sealed.root()).args(["-c", &command]);
+    assert!(shell.status().expect("started").success());
+}
+
+#[test]
+fn a_hostile_job_reaches_nothing_on_a_machine() {
+    let world = HostWorld::new(&["a"], json!({}));
+    world.allow();
+    let run = world.start_build("\"$RALPH\" __workers --git --poll 300ms --start true");
+    wait_for_ref(&world, "/jobs/");
+    let name = world.remote_refs().into_iter().find(|it| it.contains("/jobs/")).expect("a job");
+    let text = world.run_remote_git(&["show", &format!("{name}:job.json")]);
+    // The job stays.
+    run.send_signal(rustix::process::Signal::KILL);
+    run.wait_for_end();
+    let outside = world.sealed.root().join("outside");
+    fs::create_dir(&outside).expect("a directory");
+    let evil = format!("touch {}/ran", outside.display());
+    let agent = json!({ "kind": "text", "command": "sh", "flags": ["-c", evil] });
+    let scm = json!({ "scm": { "command": "sh", "tasks": [{ "run": ["-c", evil] }] } });
+    let up = format!("{}{}", "../".repeat(20), outside.display());
+    for (pointer, value) in [
+        ("/job/assignment/worker", json!(up)),
+        ("/job/assignment/base", json!("--orphan=x")),
+        ("/job/project", json!("../../..")),
+        ("/job/recipe/landing/commit", scm),
+        ("/job/recipe/agent/kind", agent["kind"].clone()),
+    ] {
+        let mut job: Value = serde_json::from_str(&text).expect("JSON");
+        for (key, value) in agent.as_object().expect("an object") {
+            if key != "kind" {
+                job["job"]["recipe"]["agent"][key] = value.clone();
+            }
+        }
+        *job.pointer_mut(pointer).unwrap_or_else(|| panic!("no {pointer} in {text}")) = value;
+        replace_job(&world, &name, &job.to_string());
+        let refused = run_worker(&world, "one", "");
+        assert!(refused.code.is_some_and(|it| it != 0), "{pointer}: {}", refused.stderr);
+        let reached = fs::read_dir(&outside).expect("there").count();
+        assert_eq!(reached, 0, "{pointer}: {}", refused.stderr);
+        assert_eq!(world.calls(), 0, "{pointer}");
+        let result = format!("{}/*", name.replace("/jobs/", "/results/"));
+        for found in world.run_remote_git(&["for-each-ref", "--format=%(refname)", &result]).lines()
+        {
+            world.run_remote_git(&["update-ref", "-d", found]);
+        }
+    }
+}
+
+#[test]
+fn gates_that_passed_on_another_machine_run_again_here() {
+    // What the machine says of its gates is the word of whoever can push.
+    let gate = "case \"$XDG_STATE_HOME\" in */machines/*) true;; *) false;; esac";
+    let parallel = json!({ "mergeAttempts": 1, "flakeRetries": 0 });
+    let further = json!({ "gates": [{ "name": "t", "command": gate }], "baseline": "off",
+                          "parallel": parallel });
+    let world = HostWorld::new(&["a"], further);
+    world.allow();
+    let run = world.start_build(&over_git("--attached", "one"));
+    let end = run.wait_for_end();
+    assert_eq!(end.code, Some(1), "{}", end.stderr);
+    assert_eq!(world.calls(), 1);
+    assert!(!world.sealed.read_file("plan.json").contains("\"done\""), "{}", end.stderr);
+}
+
 #[test]
 fn a_machine_refuses_what_its_user_did_not_allow_and_other_versions() {
     let world = HostWorld::new(&["a"], json!({}));
@@ -165,19 +243,7 @@ fn a_machine_refuses_what_its_user_did_not_allow_and_other_versions() {
     // The same job from a later version.
     let version = format!("\"ralph\":\"{}\"", env!("CARGO_PKG_VERSION"));
     assert!(text.contains(&version), "{text}");
-    let other = world.sealed.root().join("other.json");
-    fs::write(&other, text.replace(&version, "\"ralph\":\"99.0.0\"")).expect("written");
-    let blob = world.run_remote_git(&["hash-object", "-w", &other.to_string_lossy()]);
-    let list = world.sealed.root().join("tree");
-    fs::write(&list, format!("100644 blob {}\tjob.json\n", blob.trim())).expect("written");
-    let command = format!(
-        "cd remote.git && t=$(git mktree < {}) && c=$(git -c user.name=x -c user.email=x@y \
-         commit-tree -m x -p {job}^ $t) && git update-ref {job} $c",
-        list.display()
-    );
-    let mut shell = world.sealed.build_command("sh");
-    shell.current_dir(world.sealed.root()).args(["-c", &command]);
-    assert!(shell.status().expect("started").success());
+    replace_job(&world, &job, &text.replace(&version, "\"ralph\":\"99.0.0\""));
     let refused = run_worker(&world, "one", "");
     assert_eq!(refused.code, Some(2), "{}", refused.stderr);
     assert!(refused.stderr.contains("99.0.0"), "{}", refused.stderr);

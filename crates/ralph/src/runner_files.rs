@@ -1,0 +1,204 @@
+//! The files that define what programs of gates run: configurations of test runners and linters, and
+//! the recipes of task runners. A change of one can make a gate pass without the work, and tasks may
+//! have to change it, so it is reported and not protected.
+//!
+//! Not here: names that projects have no reason to add (`shadow_names`), and what `make`, `just` and
+//! package managers run (`make_recipe`).
+
+use std::path::{Path, PathBuf};
+
+/// The files of a program, whether they exist or not.
+struct RunnerRule {
+    programs: &'static [&'static str],
+    files: &'static [&'static str],
+    /// Whether the files name commands, so that files named in them count too.
+    is_recipe: bool,
+}
+
+const fn new_config(
+    programs: &'static [&'static str],
+    files: &'static [&'static str],
+) -> RunnerRule {
+    RunnerRule { programs, files, is_recipe: false }
+}
+
+const fn new_recipe(
+    programs: &'static [&'static str],
+    files: &'static [&'static str],
+) -> RunnerRule {
+    RunnerRule { programs, files, is_recipe: true }
+}
+
+const RULES: [RunnerRule; 35] = [
+    new_recipe(&["tox"], &["tox.ini", "tox.toml"]),
+    new_recipe(&["nox"], &["noxfile.py"]),
+    new_recipe(&["task", "go-task"], &["Taskfile.yml", "Taskfile.yaml", "Taskfile.dist.yml"]),
+    new_recipe(&["rake"], &["Rakefile", "rakefile"]),
+    new_recipe(&["invoke", "inv"], &["tasks.py"]),
+    new_recipe(&["pre-commit", "prek"], &[".pre-commit-config.yaml"]),
+    new_recipe(&["lefthook"], &["lefthook.yml", "lefthook.yaml", ".lefthook.yml"]),
+    new_recipe(&["composer"], &["composer.json"]),
+    new_recipe(&["deno"], &["deno.json", "deno.jsonc"]),
+    new_recipe(&["grunt"], &["Gruntfile.js", "Gruntfile.cjs"]),
+    new_recipe(&["gulp"], &["gulpfile.js", "gulpfile.mjs"]),
+    new_recipe(&["mage"], &["magefile.go"]),
+    new_config(&["turbo"], &["turbo.json"]),
+    new_config(&["nx"], &["nx.json"]),
+    new_config(
+        &["pytest", "py.test", "tox", "nox", "hatch"],
+        &["pytest.ini", ".pytest.ini", "pyproject.toml", "setup.cfg", "tox.ini", "conftest.py"],
+    ),
+    new_config(&["coverage"], &[".coveragerc", "pyproject.toml", "setup.cfg", "tox.ini"]),
+    new_config(&["mypy"], &["mypy.ini", ".mypy.ini", "pyproject.toml", "setup.cfg"]),
+    new_config(&["ruff"], &["ruff.toml", ".ruff.toml", "pyproject.toml"]),
+    new_config(&["flake8", "pylint"], &[".flake8", ".pylintrc", "setup.cfg", "tox.ini"]),
+    new_config(&["pyright"], &["pyrightconfig.json", "pyproject.toml"]),
+    new_config(
+        &["jest"],
+        &[
+            "jest.config.js",
+            "jest.config.ts",
+            "jest.config.mjs",
+            "jest.config.cjs",
+            "jest.config.json",
+        ],
+    ),
+    new_config(
+        &["vitest"],
+        &[
+            "vitest.config.js",
+            "vitest.config.ts",
+            "vitest.config.mts",
+            "vite.config.js",
+            "vite.config.ts",
+            "vite.config.mts",
+            "vitest.workspace.ts",
+        ],
+    ),
+    new_config(
+        &["mocha"],
+        &[".mocharc.js", ".mocharc.cjs", ".mocharc.json", ".mocharc.yml", ".mocharc.yaml"],
+    ),
+    new_config(&["playwright"], &["playwright.config.js", "playwright.config.ts"]),
+    new_config(
+        &["eslint"],
+        &[
+            "eslint.config.js",
+            "eslint.config.mjs",
+            "eslint.config.cjs",
+            "eslint.config.ts",
+            ".eslintrc",
+            ".eslintrc.js",
+            ".eslintrc.cjs",
+            ".eslintrc.json",
+            ".eslintrc.yml",
+            ".eslintignore",
+        ],
+    ),
+    new_config(&["biome"], &["biome.json", "biome.jsonc"]),
+    new_config(&["tsc", "ts-node", "tsx"], &["tsconfig.json"]),
+    new_config(
+        &["cargo"],
+        &["Cargo.toml", "clippy.toml", ".clippy.toml", ".config/nextest.toml", "build.rs"],
+    ),
+    new_config(&["golangci-lint"], &[".golangci.yml", ".golangci.yaml", ".golangci.toml"]),
+    new_config(&["rspec"], &[".rspec", "spec/spec_helper.rb"]),
+    new_config(
+        &["phpunit", "phpstan"],
+        &["phpunit.xml", "phpunit.xml.dist", "phpstan.neon", "phpstan.neon.dist"],
+    ),
+    new_config(
+        &["mvn", "mvnw"],
+        &["pom.xml", ".mvn/maven.config", ".mvn/jvm.config", ".mvn/extensions.xml"],
+    ),
+    new_config(
+        &["gradle", "gradlew"],
+        &[
+            "build.gradle",
+            "build.gradle.kts",
+            "settings.gradle",
+            "settings.gradle.kts",
+            "gradle.properties",
+        ],
+    ),
+    new_config(&["dotnet"], &["Directory.Build.props", "Directory.Build.targets", "global.json"]),
+    new_config(&["mix"], &["mix.exs", "test/test_helper.exs"]),
+];
+
+/// A file that defines what a program runs.
+pub(crate) struct RunnerFile {
+    pub(crate) path: PathBuf,
+    pub(crate) is_recipe: bool,
+}
+
+/// Returns the files of a program that starts in a directory.
+pub(crate) fn list_runner_files(program: &str, directory: &Path) -> Vec<RunnerFile> {
+    let rules = RULES.iter().filter(|rule| rule.programs.contains(&program));
+    let files = rules.flat_map(|rule| rule.files.iter().map(|file| (file, rule.is_recipe)));
+    files.map(|(file, is_recipe)| RunnerFile { path: directory.join(file), is_recipe }).collect()
+}
+
+/// Programs whose options name what they work on, not what they do.
+const PLAIN_PROGRAMS: [&str; 30] = [
+    "test", "[", "[[", "grep", "egrep", "fgrep", "rg", "diff", "cmp", "cat", "ls", "stat", "wc",
+    "head", "tail", "find", "rm", "mkdir", "touch", "echo", "printf", "jq", "sort", "cc", "gcc",
+    "clang", "g++", "c++", "rustc", "tar",
+];
+
+/// Returns the words of a program's arguments that may name a file that decides what it does: values
+/// of options, and quoted words in code.
+pub(crate) fn list_named_files(program: &str, arguments: &[String]) -> Vec<String> {
+    if PLAIN_PROGRAMS.contains(&program) {
+        return Vec::new();
+    }
+    let mut found = Vec::new();
+    let mut is_value = false;
+    for word in arguments {
+        if word.contains(['(', '"', '\'', ' ']) {
+            found.extend(split_code(word));
+        } else if let Some((_, value)) = word.split_once('=').filter(|_| word.starts_with('-')) {
+            found.push(value.to_owned());
+        } else if is_value && !word.starts_with('-') {
+            found.push(word.clone());
+        }
+        is_value = word.starts_with('-') && word != "--";
+    }
+    found
+}
+
+/// Returns the words of code or of a recipe that may be paths.
+pub(crate) fn split_code(text: &str) -> impl Iterator<Item = String> {
+    let is_path = |it: char| it.is_alphanumeric() || "/._-+@".contains(it);
+    text.split(move |it: char| !is_path(it))
+        .filter(|word| word.contains(['.', '/']) && word.len() > 2)
+        .map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_of_options_and_words_in_code_are_named() {
+        let list = |program: &str, words: &[&str]| {
+            let words: Vec<String> = words.iter().map(|it| (*it).to_owned()).collect();
+            list_named_files(program, &words)
+        };
+        assert_eq!(list("psql", &["-f", "ci/check.sql", "db"]), ["ci/check.sql"]);
+        assert_eq!(list("jest", &["--config=ci/jest.json", "a.test.js"]), ["ci/jest.json"]);
+        assert_eq!(list("python3", &["-c", "exec(open('check.py').read())"]), ["check.py"]);
+        assert_eq!(list("node", &["-e", "require(\"./check.js\")"]), ["./check.js"]);
+        assert_eq!(list("test", &["-f", "a.txt"]), [""; 0]);
+    }
+
+    #[test]
+    fn a_runner_has_its_configuration() {
+        let names = |program: &str| -> Vec<String> {
+            let files = list_runner_files(program, Path::new("/p"));
+            files.iter().map(|it| it.path.display().to_string()).collect()
+        };
+        assert!(names("pytest").contains(&"/p/pytest.ini".to_owned()));
+        assert!(names("cargo").contains(&"/p/Cargo.toml".to_owned()));
+        assert_eq!(names("grep"), [""; 0]);
+    }
+}
