@@ -43,8 +43,8 @@ pub struct ParallelReport {
     pub calls: usize,
 }
 
-/// What the agent does, told by the name of the task.
-fn act(request: &AgentRequest, tree: &str) -> ScriptedAction {
+/// Decides what the agent does, by the name of the task.
+fn decide_action(request: &AgentRequest, tree: &str) -> ScriptedAction {
     let says = |text: String| ScriptedAction { tree: None, text, failure: None };
     if request.role == Role::Review {
         return says(APPROVED.to_owned());
@@ -124,7 +124,7 @@ fn build_request(after: i64, request: ControlRequest) -> SubmittedRequest {
 }
 
 pub(super) fn build_world(plan: &ParallelPlan) -> SharedWorld {
-    let world = SharedWorld::new(act);
+    let world = SharedWorld::new(decide_action);
     {
         let mut inner = world.0.borrow_mut();
         inner.tasks = Some(build_list(plan));
