@@ -16,6 +16,9 @@ const KEPT_ATTEMPTS: usize = 3;
 /// The cause of an attempt that failed because a review gave no usable verdict.
 pub const REVIEW_CAUSE: &str = "review";
 
+/// The cause of a failed attempt whose work could not be merged.
+pub const MERGE_CAUSE: &str = "merge";
+
 /// A failed attempt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attempt {

@@ -222,6 +222,9 @@ pub enum Event {
     WorkerLost {
         worker: Option<WorkerId>,
         reason: String,
+        /// Whether it ended, and what it made cannot be fetched.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        has_ended: bool,
     },
     /// A worker was ended on request.
     WorkerCanceled {

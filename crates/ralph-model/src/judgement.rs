@@ -52,6 +52,11 @@ impl Judgement {
         self.failed.as_ref().is_some_and(|failed| failed.gives_up.is_some())
     }
 
+    /// Returns whether the work waits to land until files of the user are out of its way.
+    pub fn is_held(&self) -> bool {
+        matches!(self.verdict, Verdict::Held { .. })
+    }
+
     /// Returns a judgement that concerns only the work tree.
     pub fn new(verdict: Verdict, landing: Landing, feedback: Vec<Feedback>) -> Self {
         Self {
@@ -109,6 +114,8 @@ pub enum Verdict {
     },
     /// The work of a worker cannot land as it is; its task starts again.
     Requeued { reason: String },
+    /// Files of the user are in the way of the work of a worker. It waits until they are not.
+    Held { reason: String },
     /// Handoffs were compacted into a memory.
     Compacted { trigger: CompactionTrigger },
 }

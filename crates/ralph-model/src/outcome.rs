@@ -93,6 +93,11 @@ pub enum Outcome {
     WorkersFailed {
         message: String,
     },
+    /// The work on a task waits to land, and files of the user are in its way.
+    LandingBlocked {
+        task: TaskId,
+        message: String,
+    },
     Interrupted,
 }
 
@@ -129,7 +134,9 @@ impl Outcome {
             | Self::TasksLost { .. }
             | Self::WorkersFailed { .. } => ExitStatus::BadInput,
             Self::AgentFailed { .. } | Self::NoCommitMessage => ExitStatus::AgentFailed,
-            Self::ScmFailed { .. } | Self::GitFailed { .. } => ExitStatus::GitFailed,
+            Self::ScmFailed { .. } | Self::GitFailed { .. } | Self::LandingBlocked { .. } => {
+                ExitStatus::GitFailed
+            }
             Self::Interrupted => ExitStatus::Interrupted,
         }
     }
@@ -211,6 +218,9 @@ impl fmt::Display for Outcome {
                 )
             }
             Self::WorkersFailed { message } => write!(f, "no worker can start: {message}"),
+            Self::LandingBlocked { task, message } => {
+                write!(f, "the work on {task} waits to land: {message}")
+            }
             Self::Interrupted => f.write_str("interrupted"),
         }
     }

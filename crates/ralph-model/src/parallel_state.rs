@@ -113,7 +113,14 @@ pub enum MergeOutcome {
         edits: Vec<String>,
     },
     /// The work tree is unchanged. The tree has conflict markers.
-    Conflict { tree: TreeId, paths: Vec<String>, messages: String },
+    Conflict {
+        tree: TreeId,
+        paths: Vec<String>,
+        messages: String,
+        /// Those of the paths that the user changed and did not commit, or that git ignores.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        edits: Vec<String>,
+    },
     /// The commit is not there.
     Missing { reason: String },
 }
@@ -161,6 +168,11 @@ impl ParallelState {
     /// Returns whether a worker is live.
     pub fn has_live_workers(&self) -> bool {
         self.running.values().any(|it| it.is_live)
+    }
+
+    /// Marks all workers as not live: the process that ran them is gone.
+    pub fn stop_all_workers(&mut self) {
+        self.running.values_mut().for_each(|it| it.is_live = false);
     }
 
     /// Returns the worker of a task, live or not.

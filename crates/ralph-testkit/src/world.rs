@@ -127,6 +127,13 @@ pub struct ScriptedWorld {
     pub candidates: BTreeMap<String, (String, String)>,
     /// What was fetched from workers.
     pub fetched: Vec<(WorkerId, Option<CommitId>)>,
+    /// How often the work on tasks still cannot be fetched.
+    pub unfetchable: BTreeMap<TaskId, u32>,
+    /// Workers whose end was recorded before their work was fetched.
+    pub ended_too_early: Vec<WorkerId>,
+    /// A word that the user adds to the work tree and does not commit, once, and how long after
+    /// the start.
+    pub user_word: Option<(i64, String)>,
     /// The merged trees of workers whose tasks start again.
     pub requeued: BTreeMap<WorkerId, TreeId>,
     /// Limits that the workers of tasks report, once.
@@ -191,6 +198,9 @@ impl SharedWorld {
             lost_host: None,
             candidates: BTreeMap::new(),
             fetched: Vec::new(),
+            unfetchable: BTreeMap::new(),
+            ended_too_early: Vec::new(),
+            user_word: None,
             requeued: BTreeMap::new(),
             limits: BTreeMap::new(),
             sent: Vec::new(),
@@ -210,6 +220,25 @@ impl SharedWorld {
                 Err(payload) if payload.is::<ScriptedDeath>() => {}
                 Err(payload) => panic::resume_unwind(payload),
             }
+        }
+    }
+
+    /// Starts or resumes the run, and dies at a port call, counted from now. None if it died.
+    pub fn run_until_death(
+        &self,
+        recipe: &Recipe,
+        death: Option<u64>,
+    ) -> Option<Result<Outcome, EngineError>> {
+        {
+            let mut world = self.0.borrow_mut();
+            world.die_at = death.map(|death| world.calls + death);
+        }
+        let ran = panic::catch_unwind(AssertUnwindSafe(|| self.run_once(recipe)));
+        self.0.borrow_mut().die_at = None;
+        match ran {
+            Ok(end) => Some(end),
+            Err(payload) if payload.is::<ScriptedDeath>() => None,
+            Err(payload) => panic::resume_unwind(payload),
         }
     }
 
@@ -390,6 +419,7 @@ impl Store for SharedWorld {
 
     fn append_event(&mut self, recorded: &Recorded) -> Result<(), StoreError> {
         self.count_call();
+        self.0.borrow_mut().note_unfetched_end(&recorded.event);
         self.0.borrow_mut().journal.push(recorded.clone());
         self.count_call();
         Ok(())

@@ -462,6 +462,9 @@ fn print_judgement<W: Write>(page: &mut LineWriter<W>, judgement: &Judgement, st
         Verdict::Requeued { reason } => {
             (LineMark::Back, format!("Requeued: {}", shorten_text(page, reason)))
         }
+        Verdict::Held { reason } => {
+            (LineMark::Warn, format!("Cannot land: {}", shorten_text(page, reason)))
+        }
         Verdict::Compacted { trigger } => {
             (LineMark::Pass, compaction_line::format_compaction(judgement, *trigger))
         }

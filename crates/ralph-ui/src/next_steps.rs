@@ -120,9 +120,12 @@ fn suggest_resume(
             | Outcome::BaselineBroken { sandbox: None, .. }
             | Outcome::SandboxBlocked { .. }
             | Outcome::TasksLost { .. }
-            | Outcome::WorkersFailed { .. }
             | Outcome::PromptLost { .. },
         ) => resume("", "resume after fixing this"),
+        Some(Outcome::WorkersFailed { .. }) => resume("", "resume after fixing this"),
+        Some(Outcome::LandingBlocked { .. }) => {
+            resume("", "commit, stash or move these files, then resume: no agent is asked again")
+        }
         Some(Outcome::PlanMissing) => Some(("ralph plan".to_owned(), "make the plan".to_owned())),
         Some(Outcome::Interrupted) | None => resume("", "resume where it stopped"),
     }

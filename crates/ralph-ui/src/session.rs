@@ -259,6 +259,7 @@ impl<W: Write> SessionLog<W> {
             }
             Verdict::Skipped { .. } => LoggedStatus::Failed("skipped".to_owned()),
             Verdict::Requeued { .. } => LoggedStatus::Failed("requeued".to_owned()),
+            Verdict::Held { .. } => LoggedStatus::Open("waits for the user".to_owned()),
             Verdict::Compacted { .. } => LoggedStatus::Good("compacted".to_owned()),
         };
     }

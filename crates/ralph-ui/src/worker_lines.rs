@@ -110,17 +110,21 @@ pub(crate) fn describe_worker_event(
             (LineMark::Limit, format!("{} {what} of {}{until}", name(worker), agent.name()))
         }
         Event::WorkerEnded { worker, result } => {
-            let (mark, text) = describe_result(result);
+            let (mark, mut text) = describe_result(result);
+            let is_over = state.parallel.as_ref().is_some_and(|it| it.ending.is_some());
+            if matches!(result.outcome, Outcome::WorkersFailed { .. }) && !is_over {
+                text.push_str("; tried again once another worker has ended");
+            }
             (mark, format!("{} {text}", name(worker)))
         }
-        Event::WorkerLost { worker: Some(worker), reason } => {
+        Event::WorkerLost { worker: Some(worker), reason, has_ended: _ } => {
             let next = match state.parallel.as_ref().and_then(|it| it.ending.as_ref()) {
                 Some(_) => "the run ends",
                 None => "started again",
             };
             (LineMark::Warn, format!("{} worker lost: {reason}; {next}", name(worker)))
         }
-        Event::WorkerLost { worker: None, reason } => {
+        Event::WorkerLost { worker: None, reason, has_ended: _ } => {
             (LineMark::Warn, format!("All workers lost: {reason}; started again"))
         }
         Event::WorkerCanceled { worker } => (LineMark::Back, format!("{} canceled", name(worker))),
@@ -152,6 +156,9 @@ fn describe_result(result: &JobResult) -> (LineMark, String) {
         (Outcome::BudgetUsedUp { .. }, None) => {
             (LineMark::Step, "used its share of the budget".to_owned())
         }
+        (Outcome::WorkersFailed { message }, None) => {
+            (LineMark::Warn, format!("cannot start: {message}"))
+        }
         (other, None) => (LineMark::Warn, format!("stopped: {other}")),
     }
 }
@@ -160,6 +167,10 @@ fn describe_result(result: &JobResult) -> (LineMark, String) {
 fn describe_judgement(judgement: &Judgement, state: &RunState) -> Option<(LineMark, String)> {
     if let Some(reason) = judgement.failed.as_ref().and_then(|failed| failed.gives_up.as_ref()) {
         return Some((LineMark::Fail, reason.to_note()));
+    }
+    if let Verdict::Held { reason } = &judgement.verdict {
+        let text = format!("waits to land, and no other task starts or lands: {reason}");
+        return Some((LineMark::Warn, text));
     }
     let Verdict::Requeued { reason } = &judgement.verdict else { return None };
     let checking = state.current.as_ref().and_then(|it| it.checking());

@@ -5,7 +5,7 @@
 mod views;
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use ralph_agents as agents;
 use ralph_core::run_loop::engine::EngineError;
@@ -17,7 +17,8 @@ use ralph_io::process::Watch;
 use ralph_io::sandbox::Launcher;
 use ralph_io::store::draft::RunDraft;
 use ralph_io::store::layout::PROJECT_DIRECTORY;
-use ralph_io::store::{LockError, ProjectLayout, RunDir, RunLock, runs};
+use ralph_io::store::runs::{self, RunSummary};
+use ralph_io::store::{LockError, ProjectLayout, RunDir, RunLock};
 use ralph_model::ids::{RunId, TaskId};
 use ralph_model::outcome::{ExitStatus, Outcome};
 use ralph_model::recipe::{CommitOwner, Recipe};
@@ -37,7 +38,7 @@ use crate::recipe::{self, SPECS_DIR};
 use crate::screen::{self, OutputStyle};
 use crate::settings::types::sections::LogLevelSetting;
 use crate::settings::{self, LoadedSettings};
-use crate::{full_screen, refused_paths, unfinished_run};
+use crate::{full_screen, refused_paths};
 
 /// More paths than this do not help the user to decide.
 const SHOWN_PATHS: usize = 5;
@@ -290,11 +291,13 @@ impl RunContext {
         }
     }
 
-    /// Fails if commits of the run would include uncommitted changes of the user.
+    /// Fails if commits of the run would include uncommitted changes of the user. `find_other` finds
+    /// a run whose work they may be.
     pub(crate) fn check_tree_is_clean(
         &self,
         recipe: &Recipe,
         dirty: DirtyPlan,
+        find_other: fn(&Path) -> Option<RunSummary>,
     ) -> Result<(), CliError> {
         let repository = match (&self.repository, dirty) {
             (Some(repository), DirtyPlan::Refuse) if recipe.commits_everything() => repository,
@@ -317,7 +320,7 @@ impl RunContext {
             "there are uncommitted changes, and {who} is going to commit:\n{}",
             shown.join("\n")
         ));
-        let error = match unfinished_run::find_unfinished_run(self.layout.state()) {
+        let error = match find_other(self.layout.state()) {
             Some(run) => error.with_hint(format!(
                 "`ralph resume {}` continues the last run, if they are its work",
                 run.id

@@ -29,6 +29,7 @@ pub(crate) fn find_unfinished_run(state: &Path) -> Option<RunSummary> {
             | Outcome::ScmFailed { .. }
             | Outcome::GitFailed { .. }
             | Outcome::WorkersFailed { .. }
+            | Outcome::LandingBlocked { .. }
             | Outcome::SandboxBlocked { .. },
         ) => true,
         Some(

@@ -211,6 +211,7 @@ fn describe_end(seq: u64, outcome: &Outcome) -> Option<NotificationDraft> {
         | Outcome::BaselineBroken { .. }
         | Outcome::SandboxBlocked { .. }
         | Outcome::WorkersFailed { .. }
+        | Outcome::LandingBlocked { .. }
         | Outcome::TasksLost { .. } => (Occasion::Failure, "stopped"),
         Outcome::Interrupted => return None,
     };

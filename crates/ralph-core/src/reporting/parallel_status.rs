@@ -6,6 +6,7 @@
 
 use ralph_model::agent::AgentKind;
 use ralph_model::ids::{Role, TaskId, WorkerId};
+use ralph_model::outcome::Outcome;
 use ralph_model::parallel_state::{Candidate, ParallelState, RunningWorker};
 use ralph_model::recipe::{ParallelPolicy, Recipe};
 use ralph_model::run::RunState;
@@ -196,6 +197,13 @@ fn find_stage(state: &RunState, candidate: &Candidate) -> CandidateStage {
 fn find_wait_reason(state: &RunState, candidate: &Candidate, merged: Option<&TaskId>) -> String {
     if let Some(merged) = merged {
         return format!("{merged} is being merged");
+    }
+    match state.parallel.as_ref().and_then(|it| it.ending.as_ref()) {
+        Some(Outcome::LandingBlocked { task, message }) if *task == candidate.task => {
+            return message.clone();
+        }
+        Some(Outcome::LandingBlocked { task, .. }) => return format!("{task} cannot land"),
+        Some(_) | None => {}
     }
     let parts = state.parallel.as_deref().zip(state.recipe.parallel.as_ref());
     match parts.and_then(|(parallel, policy)| find_exclusive(parallel, policy)) {

@@ -1,5 +1,6 @@
 //! Makes the job of a worker from the state of a parallel run.
 
+use ralph_model::attempt::MERGE_CAUSE;
 use ralph_model::fingerprint::Fingerprint;
 use ralph_model::gate::GateResult;
 use ralph_model::glob::Pattern;
@@ -14,9 +15,6 @@ use ralph_model::units::Millis;
 use ralph_model::worker::{Job, JobAssignment};
 
 use crate::landing::failure_branch::to_ref_part;
-
-/// Where the work of an earlier round failed, for the next one.
-const MERGE: &str = "merge";
 
 /// Returns the name of a job, which is also the id of the worker's run. Jobs of a task are
 /// numbered.
@@ -70,7 +68,7 @@ pub fn build_job(state: &RunState, worker: &RunningWorker) -> Option<Job> {
     for earlier in &mut work.earlier {
         // The worker gets the merged tree.
         if assignment.start_tree.is_some() {
-            earlier.log.last_outcome = Some(WorkOutcome::Failed { at: MERGE.to_owned() });
+            earlier.log.last_outcome = Some(WorkOutcome::Failed { at: MERGE_CAUSE.to_owned() });
         }
         // What a merge refused is no failed attempt of an agent.
         if assignment.round > 1 {

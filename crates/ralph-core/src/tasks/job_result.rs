@@ -84,7 +84,8 @@ fn must_continue_after(
         | Outcome::TasksLost { .. }
         | Outcome::BaselineBroken { .. }
         | Outcome::SandboxBlocked { .. }
-        | Outcome::WorkersFailed { .. } => true,
+        | Outcome::WorkersFailed { .. }
+        | Outcome::LandingBlocked { .. } => true,
         Outcome::BudgetUsedUp { .. } => limits.budget.find_exhausted(usage, ran).is_none(),
         Outcome::IterationsUsedUp { .. } => iterations < limits.iterations,
         Outcome::Complete

@@ -106,10 +106,11 @@ impl GitVcs {
             self.compute_merge(&here, &theirs)?
         };
         let ComputedMerge { tree, conflicts: paths, messages } = merge;
-        if !paths.is_empty() {
-            return Ok(MergeOutcome::Conflict { tree: TreeId(tree), paths, messages });
-        }
         let edits = self.find_edits(&ours, before)?;
+        if !paths.is_empty() {
+            let edits = self.find_edits_in_conflict(&edits, &paths, head, commit)?;
+            return Ok(MergeOutcome::Conflict { tree: TreeId(tree), paths, messages, edits });
+        }
         let is_same = is_on_tip && edits.is_empty();
         let now = match self.shadow.surveyed_tree() {
             Some(now) if now == before => before.clone(),
@@ -124,8 +125,9 @@ impl GitVcs {
             let obstacles = find_obstacles(&self.repository.top, &changes)?;
             if !obstacles.is_empty() {
                 let paths = obstacles.iter().map(|path| String::from_utf8_lossy(path).into_owned());
-                let (paths, messages) = (paths.collect(), OBSTACLES.to_owned());
-                return Ok(MergeOutcome::Conflict { tree: TreeId(tree), paths, messages });
+                let (paths, messages): (Vec<_>, _) = (paths.collect(), OBSTACLES.to_owned());
+                let edits = paths.clone();
+                return Ok(MergeOutcome::Conflict { tree: TreeId(tree), paths, messages, edits });
             }
             self.switch_tree(before, &tree)?;
         }
@@ -177,6 +179,23 @@ impl GitVcs {
         changes.retain(|change| !self.is_list(&change.path) && !self.repository.owns(&change.path));
         let paths = changes.iter().map(|change| String::from_utf8_lossy(&change.path).into_owned());
         Ok(paths.collect())
+    }
+
+    /// Returns the paths in conflict that the user edited; all of them if there is no conflict with
+    /// the commit that the user edited.
+    fn find_edits_in_conflict(
+        &self,
+        edits: &[String],
+        conflicts: &[String],
+        head: &str,
+        theirs: &str,
+    ) -> Result<Vec<String>, VcsError> {
+        let both = conflicts.iter().filter(|it| edits.contains(it)).cloned().collect::<Vec<_>>();
+        if edits.is_empty() || !both.is_empty() {
+            return Ok(both);
+        }
+        let is_clean = self.compute_merge(head, theirs)?.conflicts.is_empty();
+        Ok(if is_clean { conflicts.to_vec() } else { Vec::new() })
     }
 
     /// Writes a tree into the work tree as uncommitted work, without the task list in it: that is

@@ -367,6 +367,7 @@ fn describe_status(outcome: Option<&Outcome>) -> &'static str {
             | Outcome::PlanMissing
             | Outcome::TasksLost { .. }
             | Outcome::WorkersFailed { .. }
+            | Outcome::LandingBlocked { .. }
             | Outcome::PromptLost { .. },
         ) => "failed",
     }

@@ -3,7 +3,7 @@
 //! It adopts the orphans of killed workers, so that the run's own process never sees them. Not
 //! here: what a worker does.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -43,6 +43,9 @@ pub struct WorkerHost {
 
 /// The workers that run, by name, with their input.
 type RunningWorkers = Arc<Mutex<BTreeMap<WorkerId, Option<ChildStdin>>>>;
+
+/// What workers warned about. Each of them would warn about the same slot.
+static WARNED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 
 /// Serves jobs from stdin until it ends.
 pub fn serve_jobs(host: &WorkerHost) -> io::Result<()> {
@@ -133,6 +136,12 @@ fn pass_reports(
                 event @ (WorkerEvent::Ended { .. } | WorkerEvent::Lost { .. }),
             )) => {
                 last = Some(event);
+            }
+            Ok(HostReport::Event(WorkerEvent::Warning { text })) => {
+                let mut warned = WARNED.lock().unwrap_or_else(PoisonError::into_inner);
+                if warned.insert(text.clone()) {
+                    write_report(&HostReport::Event(WorkerEvent::Warning { text }));
+                }
             }
             Ok(report @ HostReport::Event(_)) => write_report(&report),
             Ok(HostReport::Hello { .. }) | Err(_) => {}

@@ -169,6 +169,7 @@ fn describe_verdict(verdict: &Verdict, is_review: bool) -> String {
         Verdict::Blocked { .. } => "a person is needed: the attempt failed".to_owned(),
         Verdict::Skipped { .. } => "skipped".to_owned(),
         Verdict::Requeued { .. } => "starts again".to_owned(),
+        Verdict::Held { .. } => "waits to land".to_owned(),
         Verdict::Compacted { .. } => "compacted".to_owned(),
     }
 }

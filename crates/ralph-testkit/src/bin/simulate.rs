@@ -3,6 +3,7 @@
 //! `simulate [--for 10m] [--runs N] [--from SEED] [--jobs 2] [--sweep] [--all]`, or `simulate
 //! --plan FILE` and `simulate --seed SEED` to show one run with its journal. With `--sweep` the
 //! process dies at every step of every plan; with `--all` the search continues after a violation.
+//! With `--workers` the plans are of runs with several tasks at once.
 
 #![expect(clippy::print_stdout, reason = "a program that prints its findings")]
 
@@ -12,6 +13,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use std::{env, fs, panic, process, thread};
 
+use ralph_testkit::simulation::parallel::{check_parallel_plan, draw_parallel_plan};
 use ralph_testkit::simulation::{
     InvariantViolation, SimulationPlan, Tally, check_plan, draw_plan, run_plan, shrink_plan,
     sweep_deaths,
@@ -34,6 +36,8 @@ struct SimulateArgs {
 /// How plans are played.
 enum PlayMode {
     Drawn,
+    /// Runs with workers.
+    Workers,
     /// With a death at every step.
     Sweep,
 }
@@ -68,6 +72,9 @@ fn main() {
     };
     // The panic message is part of the report.
     panic::set_hook(Box::new(|_| {}));
+    if let PlayMode::Workers = wanted.kind {
+        return play_workers(&wanted);
+    }
     if let Some(plan) = &wanted.plan {
         return play_plan(plan);
     }
@@ -126,7 +133,7 @@ fn run_worker(
         let seed = wanted.from.wrapping_add(number);
         let (plan, asked) = (draw_plan(seed), Instant::now());
         let (runs, played, plan, report) = match wanted.kind {
-            PlayMode::Drawn => {
+            PlayMode::Drawn | PlayMode::Workers => {
                 let report = check_plan(&plan);
                 (1, report.played, plan, report)
             }
@@ -187,6 +194,35 @@ fn play_plan(plan: &SimulationPlan) {
     println!("{:?}", check_plan(plan).violations);
 }
 
+/// Plays runs with workers until the time is over or an invariant is violated.
+fn play_workers(wanted: &SimulateArgs) {
+    let (begun, mut runs) = (Instant::now(), 0);
+    while wanted.time.is_none_or(|time| begun.elapsed() <= time)
+        && wanted.runs.is_none_or(|most| runs < most)
+    {
+        let seed = wanted.from.wrapping_add(runs);
+        let plan = draw_parallel_plan(seed);
+        let report = check_parallel_plan(&plan);
+        if let Some(first) = report.violations.first() {
+            for recorded in &report.journal {
+                let line = format!("{:?}", recorded.event);
+                println!("{} {}", recorded.seq, line.chars().take(300).collect::<String>());
+            }
+            println!("\nseed {seed}: {first}");
+            println!("{}", serde_json::to_string(&plan).unwrap_or_default());
+            if let OnViolation::Stop = wanted.after {
+                process::exit(1);
+            }
+        }
+        runs += 1;
+    }
+    println!(
+        "{runs} runs with workers in {:.1} s, from seed {}",
+        begun.elapsed().as_secs_f64(),
+        wanted.from
+    );
+}
+
 fn parse_args(mut args: impl Iterator<Item = String>) -> Result<SimulateArgs, String> {
     let mut wanted = SimulateArgs {
         time: None,
@@ -200,6 +236,7 @@ fn parse_args(mut args: impl Iterator<Item = String>) -> Result<SimulateArgs, St
     while let Some(arg) = args.next() {
         match arg.as_str() {
             "--sweep" => wanted.kind = PlayMode::Sweep,
+            "--workers" => wanted.kind = PlayMode::Workers,
             "--all" => wanted.after = OnViolation::Continue,
             _ => {
                 let value = args.next().ok_or(format!("`{arg}` needs a value"))?;

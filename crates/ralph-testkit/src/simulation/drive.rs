@@ -390,6 +390,7 @@ fn describe_outcome(outcome: &Outcome) -> String {
         | Outcome::SandboxBlocked { .. }
         | Outcome::TasksLost { .. }
         | Outcome::WorkersFailed { .. }
+        | Outcome::LandingBlocked { .. }
         | Outcome::Interrupted => name_outcome(outcome).to_owned(),
     }
 }
@@ -414,6 +415,7 @@ pub(super) fn name_outcome(outcome: &Outcome) -> &'static str {
         Outcome::SandboxBlocked { .. } => "sandbox-blocked",
         Outcome::TasksLost { .. } => "tasks-lost",
         Outcome::WorkersFailed { .. } => "workers-failed",
+        Outcome::LandingBlocked { .. } => "landing-blocked",
         Outcome::Interrupted => "interrupted",
     }
 }

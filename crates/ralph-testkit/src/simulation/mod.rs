@@ -4,7 +4,8 @@
 //!
 //! A seed yields a [`plan`] (by [`draw_plan`]), a plan yields the engine's recipe and its
 //! world; [`run_plan`] plays it and [`check_plan`] reports violations. A plan that fails is
-//! reduced ([`shrink_plan`]) and kept ([`kept_plans`]). Not here: any decision of ralph's own.
+//! reduced ([`shrink_plan`]) and kept ([`kept_plans`]). Runs with workers are in [`parallel`]. Not
+//! here: any decision of ralph's own.
 
 pub mod agent_action;
 pub mod agent_list;
@@ -14,6 +15,7 @@ pub mod drive;
 pub mod git_dir;
 pub mod kept_plans;
 pub mod observer;
+pub mod parallel;
 pub mod plan;
 pub mod ports;
 pub mod recipe;

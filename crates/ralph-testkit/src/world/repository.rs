@@ -258,7 +258,16 @@ impl Vcs for SharedWorld {
         result: &JobResult,
     ) -> Result<FetchOutcome, VcsError> {
         self.count_call();
-        self.0.borrow_mut().fetched.push((worker.clone(), result.commit.clone()));
+        {
+            let mut world = self.0.borrow_mut();
+            let task = world.workers.get(worker).map(|it| it.job.assignment.task.clone());
+            let left = task.and_then(|task| world.unfetchable.get_mut(&task));
+            if let Some(left) = left.filter(|left| **left > 0) {
+                *left -= 1;
+                return Ok(FetchOutcome::Missing { reason: "no such object".to_owned() });
+            }
+            world.fetched.push((worker.clone(), result.commit.clone()));
+        }
         self.count_call();
         Ok(FetchOutcome::Fetched)
     }

@@ -12,6 +12,7 @@ use ralph_core::run_loop::fold::fold_events;
 use ralph_core::tasks::job_result::{build_job_result, must_continue};
 use ralph_model::agent::AgentKind;
 use ralph_model::control::ControlRequest;
+use ralph_model::event::Event;
 use ralph_model::ids::{IterationNumber, RunId, WorkerId};
 use ralph_model::parallel_state::MergeOutcome;
 use ralph_model::recipe::{Recipe, Work};
@@ -103,6 +104,22 @@ impl ScriptedWorld {
         }
     }
 
+    /// Adds the word of the user to the work tree, once it is time.
+    fn edit_tree_as_user(&mut self) {
+        let is_due = |(after, _): &mut (i64, _)| self.now >= BEGINNING + *after;
+        if let Some((_, word)) = self.user_word.take_if(is_due) {
+            self.tree = format!("{} {word}", self.tree);
+        }
+    }
+
+    /// Notes the end of a worker that is recorded although its work was not fetched.
+    pub(super) fn note_unfetched_end(&mut self, event: &Event) {
+        let Event::WorkerEnded { worker, result } = event else { return };
+        if !self.fetched.iter().any(|(id, commit)| id == worker && *commit == result.commit) {
+            self.ended_too_early.push(worker.clone());
+        }
+    }
+
     /// Merges the tree of a worker into the tree of a checkpoint.
     pub(super) fn merge_words(&mut self, ours: &str, base: &str, theirs: &str) -> MergeOutcome {
         if ours == base {
@@ -128,7 +145,14 @@ impl ScriptedWorld {
         if !paths.is_empty() {
             let messages = format!("CONFLICT in {}", paths.join(" "));
             let tree = TreeId(format!("{tree} <<<"));
-            return MergeOutcome::Conflict { tree, paths, messages };
+            let committed = self.commits.last().map_or("", |commit| commit.0.as_str());
+            let is_edited = |path: &&String| {
+                let is_it = |word: &&str| find_key(word).as_ref() == Some(*path);
+                let (mine, last) = (ours.split(' ').find(is_it), committed.split(' ').find(is_it));
+                mine != last
+            };
+            let edits = paths.iter().filter(is_edited).cloned().collect();
+            return MergeOutcome::Conflict { tree, paths, messages, edits };
         }
         self.tree.clone_from(&tree);
         MergeOutcome::Clean { tree: TreeId(tree), edits: Vec::new() }
@@ -180,6 +204,7 @@ impl Workers for SharedWorld {
             assert!(world.now < BEGINNING + LONGEST_RUN, "the run waits for nothing");
             world.ran += POLL_MILLIS.unsigned_abs();
             world.edit_list_as_user();
+            world.edit_tree_as_user();
             let ids: Vec<WorkerId> = world.workers.keys().cloned().collect();
             ids.iter().filter_map(|id| poll_worker(&mut world, id)).collect()
         };

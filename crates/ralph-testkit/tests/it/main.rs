@@ -17,6 +17,7 @@ mod old_journals;
 mod parallel;
 mod parallel_deaths;
 mod parallel_graphs;
+mod parallel_seeds;
 mod planned;
 mod process;
 mod prompts;

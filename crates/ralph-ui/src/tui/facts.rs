@@ -368,6 +368,7 @@ impl ScreenFacts {
             Verdict::Blocked { .. } => (LineMark::TaskFailed, Paint::Bad, "blocked"),
             Verdict::Skipped { .. } => (LineMark::TaskSkipped, Paint::Dim, "skipped"),
             Verdict::Requeued { .. } => (LineMark::Back, Paint::Dim, "requeued"),
+            Verdict::Held { .. } => (LineMark::Warn, Paint::Bad, "waits for the user"),
         };
         let Some(at) = self.work.current else { return };
         if let Some(row) = Arc::make_mut(&mut self.work.rows).get_mut(at) {

@@ -259,6 +259,7 @@ fn describe_verdict(verdict: &Verdict) -> String {
         }
         Verdict::Skipped { .. } => "The task was skipped.".to_owned(),
         Verdict::Requeued { .. } => "The task starts again.".to_owned(),
+        Verdict::Held { reason } => reason.clone(),
         Verdict::Compacted { .. } => "The handoffs were compacted.".to_owned(),
     }
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 use std::{io, thread};
 
 use ralph_core::reporting::current_action::CurrentAction;
+use ralph_core::reporting::parallel_status::ParallelStatus;
 use ralph_core::reporting::report::{Report, Summary};
 use ralph_core::run_loop::control;
 use ralph_io::bounded_read::read_beginning;
@@ -123,9 +124,14 @@ impl<'a> RunStatusView<'a> {
         holder: Option<&Option<LockHolder>>,
     ) -> Option<Self> {
         let waiting = ralph_io::control::list_pending(files.path());
-        let state = control::apply_waiting_requests(report.state()?, &waiting);
+        let mut state = control::apply_waiting_requests(report.state()?, &waiting);
         let clock = WallClock { zone: clock::find_local_zone(), now: clock::now };
         let mut summary = report.summary()?;
+        // The workers of a killed run stopped with it, which its journal does not say.
+        if let (None, Some(parallel)) = (holder, &mut state.parallel) {
+            parallel.stop_all_workers();
+            summary.parallel = ParallelStatus::from_state(&state);
+        }
         if is_at_work(holder) {
             summary.total.ran = report.running_time_at((clock.now)());
         }

@@ -282,8 +282,14 @@ impl WorkerJob {
                     }
                     return Ok(());
                 }
-                Err(error @ CloneError::NotSaved { .. }) => {
-                    output.report(WorkerEvent::Warning { text: error.to_string() });
+                Err(CloneError::NotSaved { place, worker, reason }) => {
+                    // Short, and the same for each job.
+                    let reason = reason.split(": ").next().unwrap_or_default();
+                    let text = format!(
+                        "{place} is not used: the work of {worker} in it could not be saved \
+                         ({reason}); `ralph clones` shows what is in it"
+                    );
+                    output.report(WorkerEvent::Warning { text });
                     self.job.keep.extend(self.slot.owner());
                     let request = build_slot_request(&self.clones, &self.source, &self.job);
                     self.slot

@@ -1,6 +1,9 @@
 //! The checks before a run. When one fails, nothing was paid for and no work was changed.
 
+use std::path::Path;
+
 use ralph_io::git::{GitRepository, check_can_clone, find_needed_space};
+use ralph_io::store::runs::RunSummary;
 use ralph_io::worker_slots::{find_free_space, list_slots};
 use ralph_model::recipe::{CommitPolicy, ParallelPolicy};
 use ralph_model::sandbox::{Backend, RequestedBackend};
@@ -10,6 +13,7 @@ use ralph_ui::size::ByteSize;
 use super::{Invocation, OpenedRun, RunOrigin};
 use crate::cli_error::CliError;
 use crate::run_context::DirtyPlan;
+use crate::unfinished_run::find_unfinished_run;
 
 /// A check before a run.
 struct PreflightCheck {
@@ -143,7 +147,11 @@ fn check_tree_is_clean(run: &OpenedRun<'_>) -> Result<(), CliError> {
     if run.origin.has_own_work() {
         return Ok(());
     }
-    run.context.check_tree_is_clean(&run.recipe, run.invocation.options.dirty)
+    let find_other: fn(&Path) -> Option<RunSummary> = match run.origin {
+        RunOrigin::New => find_unfinished_run,
+        RunOrigin::Resumed(_) => |_| None,
+    };
+    run.context.check_tree_is_clean(&run.recipe, run.invocation.options.dirty, find_other)
 }
 
 /// Runs the checks that apply to a run, up to the first that fails.

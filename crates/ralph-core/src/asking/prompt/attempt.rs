@@ -91,6 +91,7 @@ pub fn render_attempt_prompt(
         patch: &gathered.patch,
         context: &gathered.files,
         is_restored,
+        conflicts: job.map(|job| job.conflicts.as_slice()).unwrap_or_default(),
         last_outcome: last.and_then(|last| last.outcome.as_ref()).or(log.last_outcome.as_ref()),
         handoffs: &handoffs,
         memory: state.memory.as_deref(),

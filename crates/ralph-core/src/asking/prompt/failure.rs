@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 
-use ralph_model::attempt::{Attempt, AttemptLog, REVIEW_CAUSE};
+use ralph_model::attempt::{Attempt, AttemptLog, MERGE_CAUSE, REVIEW_CAUSE};
 use ralph_model::handoff::{Handoff, WorkOutcome};
 use ralph_model::recipe::Recipe;
 use ralph_model::refusal::RefusalKind;
@@ -127,6 +127,7 @@ fn describe_attempt(attempt: &Attempt, recipe: &Recipe) -> String {
         "completeness" => "its author said that the task is not complete.".to_owned(),
         "hand-in" => "the work was not handed in correctly.".to_owned(),
         "blocked" => "the agent reported that it is blocked.".to_owned(),
+        MERGE_CAUSE => "it could not be merged with what had landed by then.".to_owned(),
         REVIEW_CAUSE => "the review gave no usable verdict.".to_owned(),
         name => format!("it failed at {name}{count}."),
     };
@@ -161,6 +162,9 @@ fn locate_last_changes(parts: &TaskParts<'_>) -> String {
         Some(WorkOutcome::Abandoned { branch: Some(branch), .. }) => {
             format!("Their changes are on the branch `{branch}` and not in the work tree.")
         }
+        Some(WorkOutcome::Failed { at }) if parts.is_restored && at == MERGE_CAUSE => {
+            describe_merged_tree(parts.conflicts)
+        }
         _ if parts.is_restored => {
             format!("{STILL_THERE} If they are complete now, only hand them in.")
         }
@@ -174,6 +178,23 @@ fn locate_last_changes(parts: &TaskParts<'_>) -> String {
         ) => STILL_THERE.to_owned(),
         None => "Look at `git status` for what is left of their changes.".to_owned(),
     }
+}
+
+/// Describes the work tree of a task that starts again because its work could not land.
+fn describe_merged_tree(conflicts: &[String]) -> String {
+    let conflicts: Vec<String> = conflicts.iter().map(|path| format!("`{path}`")).collect();
+    let what = if conflicts.is_empty() {
+        "The merge had no conflicts, but the result is not right: make it fit what has landed."
+            .to_owned()
+    } else {
+        format!(
+            "These files have conflict markers (`<<<<<<<`, `=======`, `>>>>>>>`): {}. Resolve them so that the work of both sides is kept.",
+            conflicts.join(", ")
+        )
+    };
+    format!(
+        "The last attempt was complete and passed its checks, but other tasks landed while it was made. The work tree has its changes merged with theirs, uncommitted; `git diff HEAD` shows them. {what} Then run the checks and hand it in. Do not do the task a second time."
+    )
 }
 
 /// Adds what an agent should do about a failure that repeats.
@@ -230,6 +251,14 @@ mod tests {
     }
 
     #[test]
+    fn the_merged_tree_of_a_next_round_is_described() {
+        let clean = describe_merged_tree(&[]);
+        assert!(clean.contains("no conflicts") && !clean.contains("<<<"), "{clean}");
+        let conflict = describe_merged_tree(&["a.rs".to_owned(), "b c.rs".to_owned()]);
+        assert!(conflict.contains("`>>>>>>>`): `a.rs`, `b c.rs`. Resolve them"), "{conflict}");
+    }
+
+    #[test]
     fn attempts_are_listed_in_plain_words() {
         check(0, Vec::new(), "");
         let first = attempt("make test", &["t1", "t2"], "Guessed.\nMore.");
@@ -242,6 +271,11 @@ mod tests {
             5,
             vec![first.clone(), first.clone(), first],
             "Attempts 1 to 2 failed too.\nAttempts 3 to 5: the check `make test` failed (2 tests). Its author wrote: Guessed. (`a.rs`)\n",
+        );
+        check(
+            1,
+            vec![attempt("merge", &[], "Did it.")],
+            "Attempt 1: it could not be merged with what had landed by then. Its author wrote: Did it. (`a.rs`)\n",
         );
         check(
             1,

@@ -47,6 +47,8 @@ pub struct TaskParts<'a> {
     pub outputs: &'a [FailedOutput],
     /// Whether the run began with the work of a failure branch in the work tree.
     pub is_restored: bool,
+    /// Paths with conflict markers in the work that was restored.
+    pub conflicts: &'a [String],
     /// Outcome of the last attempt's work, if known.
     pub last_outcome: Option<&'a WorkOutcome>,
     pub attempts: &'a [Attempt],
@@ -86,6 +88,7 @@ impl<'a> TaskParts<'a> {
             record: None,
             outputs: &[],
             is_restored: false,
+            conflicts: &[],
             last_outcome: None,
             attempts: &[],
             alike: 0,

@@ -114,6 +114,7 @@ pub enum IterationResult {
     Skipped,
     /// The work of a worker did not land; its task starts again.
     Requeued,
+    Held,
     /// It ended before there was a verdict.
     Undecided,
 }
@@ -145,6 +146,7 @@ impl IterationResult {
             Self::NoAnswer => "no answer",
             Self::Skipped => "skipped",
             Self::Requeued => "requeued",
+            Self::Held => "waits for the user",
             Self::Undecided => "undecided",
         }
     }
@@ -153,9 +155,11 @@ impl IterationResult {
     pub fn tone(self) -> ResultTone {
         match self {
             Self::Complete | Self::Passed | Self::Approved | Self::Compacted => ResultTone::Good,
-            Self::ChangesRequested | Self::Skipped | Self::Requeued | Self::Undecided => {
-                ResultTone::Middling
-            }
+            Self::ChangesRequested
+            | Self::Skipped
+            | Self::Requeued
+            | Self::Held
+            | Self::Undecided => ResultTone::Middling,
             Self::GatesFailed
             | Self::NothingChanged
             | Self::NotHandedIn
@@ -297,6 +301,7 @@ fn judge_result(open: &Iteration) -> (IterationResult, String) {
         }
         Verdict::Skipped { .. } => (IterationResult::Skipped, String::new()),
         Verdict::Requeued { reason } => (IterationResult::Requeued, reason.clone()),
+        Verdict::Held { reason } => (IterationResult::Held, reason.clone()),
         Verdict::Compacted { trigger } => (IterationResult::Compacted, trigger.reason().to_owned()),
     }
 }

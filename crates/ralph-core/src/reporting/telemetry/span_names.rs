@@ -65,6 +65,7 @@ pub(super) fn name_outcome(outcome: &Outcome) -> &'static str {
         Outcome::SandboxBlocked { .. } => "sandbox_blocked",
         Outcome::TasksLost { .. } => "tasks_lost",
         Outcome::WorkersFailed { .. } => "workers_failed",
+        Outcome::LandingBlocked { .. } => "landing_blocked",
         Outcome::Interrupted => "interrupted",
     }
 }
@@ -83,6 +84,7 @@ pub(super) fn name_verdict(verdict: &Verdict) -> &'static str {
         Verdict::Compacted { .. } => "compacted",
         Verdict::Skipped { .. } => "skipped",
         Verdict::Requeued { .. } => "requeued",
+        Verdict::Held { .. } => "held",
     }
 }
 

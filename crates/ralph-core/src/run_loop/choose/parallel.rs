@@ -165,8 +165,9 @@ fn choose_candidate<'a>(
     policy: &ParallelPolicy,
     list: &TaskList,
 ) -> Option<&'a Candidate> {
-    // What is red on the tip is red for every candidate. They land once it is repaired.
-    if let Some(Outcome::BaselineBroken { .. }) = parallel.ending {
+    // What is red on the tip is red for every candidate. They land once it is repaired, or once
+    // the user's files are not in the way of the first.
+    if let Some(Outcome::BaselineBroken { .. } | Outcome::LandingBlocked { .. }) = parallel.ending {
         return None;
     }
     if let Some(last) = parallel.queue.iter().find(|it| policy.is_last_round(it.round)) {

@@ -244,7 +244,11 @@ fn parallel() -> RunState {
             share: WorkerShare { budget: Budget::default(), iterations: 1 },
         }),
     };
-    let lost = Event::WorkerLost { worker: Some(WorkerId("r-b-r1".into())), reason: "x".into() };
+    let lost = Event::WorkerLost {
+        worker: Some(WorkerId("r-b-r1".into())),
+        reason: "x".into(),
+        has_ended: false,
+    };
     let events = [first, job("a"), job("b"), lost];
     let recorded = events.into_iter().zip(1..).map(|(event, seq)| Recorded {
         seq,

@@ -39,8 +39,13 @@ impl Engine<'_> {
         if let Err(error) = self.ports.workers.start_job(&job) {
             // The host is gone, and all of its workers with it.
             let reason = error.message;
-            self.record_event(Event::WorkerLost { worker: None, reason: reason.clone() })?;
-            self.record_event(Event::WorkerLost { worker: Some(worker), reason })?;
+            self.record_event(Event::WorkerLost {
+                worker: None,
+                reason: reason.clone(),
+                has_ended: false,
+            })?;
+            let worker = Some(worker);
+            self.record_event(Event::WorkerLost { worker, reason, has_ended: false })?;
         }
         Ok(())
     }
@@ -109,7 +114,7 @@ impl Engine<'_> {
         let recorded = match event {
             WorkerEvent::Warning { text } => Event::Warned { text },
             WorkerEvent::Lost { worker: None, reason } => {
-                Event::WorkerLost { worker: None, reason }
+                Event::WorkerLost { worker: None, reason, has_ended: false }
             }
             WorkerEvent::Started { worker, .. }
             | WorkerEvent::Progressed { worker, .. }
@@ -128,7 +133,9 @@ impl Engine<'_> {
                 Event::WorkerLimited { worker, agent, until, kind }
             }
             WorkerEvent::Ended { worker, result } => self.fetch_result(worker, result)?,
-            WorkerEvent::Lost { worker, reason } => Event::WorkerLost { worker, reason },
+            WorkerEvent::Lost { worker, reason } => {
+                Event::WorkerLost { worker, reason, has_ended: false }
+            }
         };
         self.record_event(recorded.clone())?;
         if let Event::WorkerLimited { worker, agent, kind, .. } = &recorded {
@@ -154,7 +161,10 @@ impl Engine<'_> {
     ) -> Result<Event, StepError> {
         Ok(match self.ports.vcs.fetch_result(&self.state.run, &worker, &result)? {
             FetchOutcome::Fetched => Event::WorkerEnded { worker, result },
-            FetchOutcome::Missing { reason } => Event::WorkerLost { worker: Some(worker), reason },
+            FetchOutcome::Missing { reason } => {
+                let reason = format!("its work cannot be fetched: {reason}");
+                Event::WorkerLost { worker: Some(worker), reason, has_ended: true }
+            }
         })
     }
 

@@ -175,7 +175,9 @@ fn close_iteration(state: &mut RunState, at: Timestamp) {
             | Verdict::Compacted { .. },
             _,
         ) => {}
-        (Verdict::Skipped { .. } | Verdict::Requeued { .. }, _) => state.base = None,
+        (Verdict::Skipped { .. } | Verdict::Requeued { .. } | Verdict::Held { .. }, _) => {
+            state.base = None;
+        }
     }
 }
 

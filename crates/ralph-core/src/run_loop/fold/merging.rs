@@ -3,6 +3,7 @@
 use ralph_model::gate::GateResult;
 use ralph_model::ids::{Role, WorkerId};
 use ralph_model::judgement::Verdict;
+use ralph_model::outcome::Outcome;
 use ralph_model::parallel_state::{
     Candidate, MergeOutcome, MergedCandidate, ParallelState, Requeue,
 };
@@ -33,6 +34,8 @@ pub(super) fn apply_merge(
             let passed = passed.map(|(gate, _)| (gate.clone(), tree.clone()));
             state.passed_trees.extend(passed);
         }
+        // Tasks do not conflict there.
+        MergeOutcome::Conflict { edits, .. } if !edits.is_empty() => {}
         MergeOutcome::Conflict { paths, .. } => count_conflicts(parallel, paths),
         MergeOutcome::Clean { .. } | MergeOutcome::Missing { .. } => {}
     }
@@ -65,6 +68,13 @@ pub(super) fn close_merge(state: &mut RunState, current: &Iteration) {
         return;
     };
     let place = parallel.queue.iter().position(|it| it.task == *task);
+    // It stays in the queue. Nothing else lands or starts: that might commit what is in its way
+    // with the work on another task.
+    if let Some(Verdict::Held { reason }) = current.judgement().map(|it| &it.verdict) {
+        let (task, message) = (task.clone(), reason.clone());
+        parallel.ending = Some(Outcome::LandingBlocked { task, message });
+        return;
+    }
     let Some(candidate) = place.map(|place| parallel.queue.remove(place)) else { return };
     count_red_gates(parallel, current);
     match settled.and_then(|settled| settled.attempt) {

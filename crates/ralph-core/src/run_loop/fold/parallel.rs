@@ -10,7 +10,7 @@ use ralph_model::gate::{GateResult, GateStatus};
 use ralph_model::ids::{IterationNumber, RunId, WorkerId};
 use ralph_model::memory::CompactionTrigger;
 use ralph_model::outcome::Outcome;
-use ralph_model::parallel_state::{Candidate, ParallelState, RunningWorker};
+use ralph_model::parallel_state::{Candidate, ParallelState, Requeue, RunningWorker};
 use ralph_model::run::RunState;
 use ralph_model::task::{TaskChange, TaskStatus};
 use ralph_model::task_state::{FileState, TaskState};
@@ -58,9 +58,13 @@ pub(super) fn apply_worker_event(state: &mut RunState, recorded: &Recorded) {
             apply_limit(parallel, &state.run, *agent, *until, *kind, recorded.at);
         }
         Event::WorkerEnded { worker, result } => end_worker(state, worker, result, recorded.at),
-        Event::WorkerLost { worker: None, .. } => stop_all_workers(parallel),
-        Event::WorkerLost { worker: Some(worker), reason } => {
-            record_loss(parallel, worker, reason);
+        Event::WorkerLost { worker: None, .. } => parallel.stop_all_workers(),
+        Event::WorkerLost { worker: Some(worker), reason, has_ended } => {
+            // Its work is gone, and its clone is of no more use.
+            let most = state.recipe.parallel.as_ref().map_or(0, |it| it.merge_attempts);
+            if !*has_ended || !start_over(parallel, worker, reason, most) {
+                record_loss(parallel, worker, reason);
+            }
         }
         Event::WorkerCanceled { worker } => {
             if let Some(running) = parallel.running.remove(worker) {
@@ -149,13 +153,6 @@ fn assign_job(parallel: &mut ParallelState, assignment: &JobAssignment, at: Time
     parallel.requeued.remove(&assignment.task);
 }
 
-/// Records that no worker is live: this process, or the one that runs them, is a new one.
-pub(super) fn stop_all_workers(parallel: &mut ParallelState) {
-    for running in parallel.running.values_mut() {
-        running.is_live = false;
-    }
-}
-
 fn record_loss(parallel: &mut ParallelState, worker: &WorkerId, reason: &str) {
     let Some(running) = parallel.running.get_mut(worker) else { return };
     running.is_live = false;
@@ -165,6 +162,32 @@ fn record_loss(parallel: &mut ParallelState, worker: &WorkerId, reason: &str) {
         running.losses = 0;
         parallel.ending.get_or_insert(Outcome::WorkersFailed { message });
     }
+}
+
+/// Starts the task of a worker again, in the next round, if what it made could not be fetched as
+/// often as a worker may be lost. Returns whether it does.
+fn start_over(
+    parallel: &mut ParallelState,
+    worker: &WorkerId,
+    reason: &str,
+    most_rounds: u32,
+) -> bool {
+    let may_start_over =
+        |it: &RunningWorker| it.losses >= MAX_LOSSES && it.assignment.round < most_rounds;
+    if !parallel.running.get(worker).is_some_and(may_start_over) {
+        return false;
+    }
+    let Some(lost) = parallel.running.remove(worker) else { return false };
+    count_worker(parallel, &lost);
+    let requeue = Requeue {
+        round: lost.assignment.round + 1,
+        reason: reason.to_owned(),
+        base: None,
+        tree: None,
+        conflicts: Vec::new(),
+    };
+    parallel.requeued.insert(lost.assignment.task, requeue);
+    true
 }
 
 /// Counts what a worker used that will not run any more.
@@ -206,6 +229,14 @@ fn end_worker(state: &mut RunState, worker: &WorkerId, result: &JobResult, at: T
             _,
         ) => {
             parallel.running.insert(worker.clone(), ended);
+        }
+        // Its clone cannot be made or set up. It is tried again once another worker has ended.
+        (Outcome::WorkersFailed { .. }, _)
+            if ended.losses < MAX_LOSSES && parallel.has_live_workers() =>
+        {
+            ended.losses += 1;
+            parallel.running.insert(worker.clone(), ended);
+            parallel.concurrency = u32::try_from(parallel.count_live()).unwrap_or(1).max(1);
         }
         (other, _) => {
             parallel.ending.get_or_insert_with(|| other.clone());

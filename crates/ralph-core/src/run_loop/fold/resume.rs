@@ -7,7 +7,6 @@ use ralph_model::phase::Phase;
 use ralph_model::recipe::Recipe;
 use ralph_model::run::RunState;
 
-use super::parallel;
 use crate::landing::scm;
 
 fn find_gate<'a>(recipe: &'a Recipe, name: &str) -> Option<&'a Gate> {
@@ -40,7 +39,7 @@ pub(super) fn apply_resume(state: &mut RunState, recipe: Option<&Recipe>) {
     }
     state.control.drop_pause_and_stop();
     if let Some(parallel) = &mut state.parallel {
-        parallel::stop_all_workers(parallel);
+        parallel.stop_all_workers();
         parallel.ending = None;
     }
 }

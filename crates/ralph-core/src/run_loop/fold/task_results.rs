@@ -1,6 +1,7 @@
 //! The results of iterations in the state of the tasks.
 
 use ralph_model::ids::{Role, TaskId};
+use ralph_model::judgement::Judgement;
 use ralph_model::recipe::TaskWork;
 use ralph_model::review::ReviewStatus;
 use ralph_model::run::Iteration;
@@ -100,6 +101,8 @@ pub(crate) fn apply_settled(
                 tasks.given_up.insert(task.clone(), given_up);
             }
         }
+        // It is merged again.
+        None if current.judgement().is_some_and(Judgement::is_held) => {}
         None => tasks.drop_attempt_log(task),
     }
     let status = tasks.list.find_task(task).map(|task| task.status);

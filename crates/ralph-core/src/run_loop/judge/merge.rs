@@ -1,7 +1,7 @@
 //! Judges a merge: the candidate lands, its task starts again on the new tip, or it is given
 //! up.
 
-use ralph_model::attempt::GiveUpReason;
+use ralph_model::attempt::{GiveUpReason, MERGE_CAUSE};
 use ralph_model::gate::GateResult;
 use ralph_model::ids::TaskId;
 use ralph_model::judgement::{Judgement, Landing, Verdict};
@@ -11,9 +11,6 @@ use ralph_model::run::RunState;
 use ralph_model::task::{Task, TaskChange, TaskList, TaskStatus};
 
 use super::task::{AttemptContext, build_cause};
-
-/// The name of a failed merge in attempt logs.
-const MERGE_CAUSE: &str = "merge";
 
 /// How many conflicting paths a reason names.
 const MOST_PATHS: usize = 5;
@@ -28,6 +25,13 @@ pub(super) fn judge_merge(state: &RunState, current: &Iteration) -> Option<Judge
     let Some(reason) = find_failure(current, merged) else {
         return Some(judge_landed(&tasks.list, candidate));
     };
+    if let MergeOutcome::Conflict { edits, .. } = &merged.outcome
+        && !edits.is_empty()
+    {
+        let paths = name_paths(edits);
+        let reason = format!("it conflicts with files of yours that are not committed: {paths}");
+        return Some(Judgement::new(Verdict::Held { reason }, Landing::Keep, Vec::new()));
+    }
     let attempt = AttemptContext { state, tasks, work, task, current };
     let cause = match &merged.outcome {
         MergeOutcome::Conflict { messages, .. } => {
@@ -51,7 +55,9 @@ pub(super) fn judge_merge(state: &RunState, current: &Iteration) -> Option<Judge
         Verdict::Requeued { reason: reason.clone() }
     };
     let limit = policy.merge_attempts;
-    let mut failed = attempt.build_failed_attempt(cause, reason);
+    // What the author wrote, as for every attempt; the cause has the reason.
+    let summary = candidate.result.handoffs.last().map(|it| it.task_completed.summary.clone());
+    let mut failed = attempt.build_failed_attempt(cause, summary.unwrap_or_default());
     failed.gives_up = is_over.then_some(GiveUpReason::AttemptsUsed { limit });
     Some(Judgement { failed: Some(failed), ..Judgement::new(verdict, landing, Vec::new()) })
 }
@@ -60,13 +66,7 @@ pub(super) fn judge_merge(state: &RunState, current: &Iteration) -> Option<Judge
 fn find_failure(current: &Iteration, merged: &MergedCandidate) -> Option<String> {
     match &merged.outcome {
         MergeOutcome::Missing { reason } => Some(reason.clone()),
-        MergeOutcome::Conflict { paths, .. } => {
-            let more = paths.len().saturating_sub(MOST_PATHS);
-            let named = paths.iter().take(MOST_PATHS).map(String::as_str);
-            let named = named.collect::<Vec<_>>().join(", ");
-            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-            Some(format!("conflict in {named}{more}"))
-        }
+        MergeOutcome::Conflict { paths, .. } => Some(format!("conflict in {}", name_paths(paths))),
         MergeOutcome::Same { .. } | MergeOutcome::Clean { .. } => {
             let has_failed = current.checking().is_some_and(Checking::has_failed);
             has_failed.then(|| {
@@ -74,6 +74,15 @@ fn find_failure(current: &Iteration, merged: &MergedCandidate) -> Option<String>
             })
         }
     }
+}
+
+/// Returns the first of some paths, and how many more there are.
+fn name_paths(paths: &[String]) -> String {
+    let more = paths.len().saturating_sub(MOST_PATHS);
+    let named = paths.iter().take(MOST_PATHS).map(String::as_str);
+    let named = named.collect::<Vec<_>>().join(", ");
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("{named}{more}")
 }
 
 /// Returns the names of refusals and hard gates that failed, or of the merge itself.

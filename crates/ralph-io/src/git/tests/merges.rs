@@ -194,8 +194,10 @@ fn a_conflict_changes_nothing_and_has_a_tree_with_markers() {
     let before = world.users();
     let onto = checkpoint(&mut git);
     let merged = git.merge_candidate(&mark(1), &onto, &candidate(&commit)).expect("merged");
-    let MergeOutcome::Conflict { tree, paths, messages } = merged else { panic!("{merged:?}") };
-    assert_eq!(paths, ["dir/b.txt"]);
+    let MergeOutcome::Conflict { tree, paths, messages, edits } = merged else {
+        panic!("{merged:?}")
+    };
+    assert_eq!((paths, edits), (vec!["dir/b.txt".to_owned()], Vec::new()));
     assert!(messages.contains("Merge conflict in dir/b.txt"), "{messages}");
     let marked = world.git(&["show", &format!("{}:dir/b.txt", tree.0)]);
     assert!(marked.contains("<<<<<<<") && marked.contains("b of the worker"), "{marked}");
@@ -203,6 +205,27 @@ fn a_conflict_changes_nothing_and_has_a_tree_with_markers() {
     git.keep_requeued_tree(&mark(1).run, &worker(), &tree).expect("kept");
     let name = format!("refs/ralph/requeued/{}/{}", mark(1).run, worker());
     assert_eq!(world.git(&["rev-parse", &name]), tree.0);
+}
+
+#[test]
+fn a_conflict_with_what_the_user_did_not_commit_names_it() {
+    let (world, mut git, commit) = world_with_candidate();
+    world.write("dir/b.txt", "b of the user\n");
+    let before = world.users();
+    let onto = checkpoint(&mut git);
+    let merged = git.merge_candidate(&mark(1), &onto, &candidate(&commit)).expect("merged");
+    let MergeOutcome::Conflict { paths, edits, .. } = merged else { panic!("{merged:?}") };
+    assert_eq!((paths, edits), (vec!["dir/b.txt".to_owned()], vec!["dir/b.txt".to_owned()]));
+    assert_eq!(world.users(), before);
+    // A conflict elsewhere is one with the commit.
+    world.git(&["checkout", "--quiet", "dir/b.txt"]);
+    world.write("dir/b.txt", "b of another\n");
+    world.git(&["commit", "--quiet", "--all", "-m", "another"]);
+    world.write("a.txt", "a of the user\n");
+    let onto = checkpoint(&mut git);
+    let merged = git.merge_candidate(&mark(2), &onto, &candidate(&commit)).expect("merged");
+    let MergeOutcome::Conflict { paths, edits, .. } = merged else { panic!("{merged:?}") };
+    assert_eq!((paths, edits), (vec!["dir/b.txt".to_owned()], Vec::new()));
 }
 
 #[test]
@@ -218,7 +241,7 @@ fn an_ignored_file_in_the_way_is_a_conflict() {
     let onto = checkpoint(&mut git);
     let merged = git.merge_candidate(&mark(1), &onto, &candidate(&commit)).expect("merged");
     assert!(
-        matches!(&merged, MergeOutcome::Conflict { paths, .. } if paths == &["x.log"]),
+        matches!(&merged, MergeOutcome::Conflict { paths, edits, .. } if paths == &["x.log"] && edits == paths),
         "{merged:?}"
     );
     assert_eq!(

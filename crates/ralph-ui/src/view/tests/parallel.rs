@@ -127,7 +127,7 @@ pub(crate) fn parallel_course() -> Course {
     course.take(progressed("T1", 1, 5, "gate test failed; attempt 2 is next"));
     course.take(progressed("T3", 1, 2, "implementing"));
     let reason = "killed by signal 9".to_owned();
-    course.take(Event::WorkerLost { worker: Some(worker("T3", 1)), reason });
+    course.take(Event::WorkerLost { worker: Some(worker("T3", 1)), reason, has_ended: false });
     course.take(assigned("T3", 1));
     course.take(started_in("T3", 1, "s3"));
     let until = Some(course.now().saturating_add(Millis::from_mins(90)));
@@ -144,7 +144,11 @@ pub(crate) fn parallel_course() -> Course {
     course.take(Event::IterationEnded { iteration: IterationNumber(1) });
     course.pass(3);
     let (tree, paths) = (TreeId("t2".into()), vec!["src/x.rs".to_owned()]);
-    course.merge(2, "T2", MergeOutcome::Conflict { tree, paths, messages: String::new() });
+    course.merge(
+        2,
+        "T2",
+        MergeOutcome::Conflict { tree, paths, messages: String::new(), edits: Vec::new() },
+    );
     course.judge();
     course.take(Event::IterationEnded { iteration: IterationNumber(2) });
     course.take(assigned("T4", 1));
@@ -242,7 +246,11 @@ fn workers_that_stop_fail_or_are_canceled_have_a_line() {
     result.task = Some(Box::new(task));
     course.take(Event::WorkerEnded { worker: id, result });
     course.take(Event::WorkerCanceled { worker: worker("T3", 1) });
-    course.take(Event::WorkerLost { worker: None, reason: "the host ended".into() });
+    course.take(Event::WorkerLost {
+        worker: None,
+        reason: "the host ended".into(),
+        has_ended: false,
+    });
     replay(&pipe(), Verbosity::Normal, course).shows(&expect![[r#"
         ▶ ralph 0.1.0, run 20261114-231500-k3f9
           workflow prompt, agent claude (opus)

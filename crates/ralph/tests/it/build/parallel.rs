@@ -124,6 +124,29 @@ fn a_conflict_starts_the_task_again_with_the_merged_files() {
 }
 
 #[test]
+fn the_prompt_of_the_next_round_describes_the_merged_tree() {
+    let tasks = [task("a", &[]), task("b", &[]), task("c", &["a"])];
+    let (sealed, _) = project_with_meeting(&tasks, writers_of_one_file, json!({}));
+    build(&sealed, &["--jobs", "2"]).expect_code(0);
+    let rounds = sealed.find_events("job_assigned");
+    let second = rounds.iter().map(|it| &it["assignment"]).find(|it| it["round"] == 2);
+    let second = second.expect("a second round")["worker"].as_str().expect("a name").to_owned();
+    let prompt = format!("{second}/agent-1.prompt.md");
+    let runs = fs::read_dir(sealed.state_dir()).expect("state").flatten();
+    let prompt = runs.map(|project| project.path().join("runs").join(&prompt));
+    let prompt = prompt.filter_map(|path| fs::read_to_string(path).ok()).next().expect("a prompt");
+    for expected in [
+        "conflict in shared.txt",
+        "could not be merged with what had landed by then. Its author wrote: Wrote it.",
+        "The last attempt was complete and passed its checks, but other tasks landed",
+        "`>>>>>>>`): `shared.txt`. Resolve them so that the work of both sides is kept.",
+    ] {
+        assert!(prompt.contains(expected), "no {expected:?} in:\n{prompt}");
+    }
+    assert!(!prompt.contains("for you to keep or to undo"), "{prompt}");
+}
+
+#[test]
 fn a_task_that_fails_leaves_the_others_alone() {
     let tasks = [task("a", &[]), task("b", &[])];
     let calls = json!([
@@ -159,6 +182,8 @@ fn a_killed_run_takes_its_workers_with_it_and_is_resumed_without_paying_twice() 
     run.wait_for_end();
     wait_until("no process is left", || sealed.survivors().is_empty());
     assert!(killed.elapsed() < Duration::from_secs(10));
+    let status = sealed.run_ralph(&["status"]).expect_code(0).stdout;
+    assert!(status.contains("Workers    0 of 2"), "{status}");
     fs::write(format!("{place}/go"), "").expect("written");
     sealed.run_ralph(&["resume"]).expect_code(0);
     assert_statuses(&sealed, &[("a", "done"), ("b", "done")]);
@@ -182,10 +207,83 @@ fn what_cannot_run_side_by_side_is_refused_before_an_agent_is_paid() {
         assert!(finished.stderr.contains(expected), "{}", finished.stderr);
         assert_eq!(sealed.runs(), Vec::<PathBuf>::new());
     }
+}
+
+/// What makes workers impossible, done to a project, and what ralph says.
+type Obstacle = (fn(&Sealed), &'static str, &'static str);
+
+/// The repositories that workers cannot have clones of.
+const OBSTACLES: [Obstacle; 7] = [
+    (
+        |sealed| drop(sealed.run_git(&["checkout", "--quiet", "--detach"])),
+        "HEAD is detached",
+        "git switch -c work",
+    ),
+    (
+        |sealed| {
+            let commit = sealed.run_git(&["rev-parse", "HEAD"]);
+            fs::write(sealed.project_dir().join(".git/shallow"), commit).expect("written");
+        },
+        "the repository is a shallow clone",
+        "git fetch --unshallow",
+    ),
+    (
+        |sealed| drop(sealed.run_git(&["sparse-checkout", "set", "--no-cone", "/*"])),
+        "the work tree is a sparse checkout",
+        "git sparse-checkout disable",
+    ),
+    (
+        |sealed| {
+            let module = "[submodule \"lib\"]\n\tpath = lib\n\turl = ../lib\n";
+            sealed.write_file(".gitmodules", module);
+            sealed.commit_all("A submodule");
+        },
+        "there are submodules",
+        "parallel.setup",
+    ),
+    (
+        |sealed| {
+            sealed.write_file(".gitattributes", "*.bin filter=lfs diff=lfs merge=lfs\n");
+            sealed.commit_all("Attributes");
+        },
+        "uses Git LFS",
+        "--jobs 1",
+    ),
+    (
+        |sealed| {
+            sealed.run_git(&["config", "remote.origin.promisor", "true"]);
+            sealed.run_git(&["config", "remote.origin.url", "elsewhere"]);
+        },
+        "a partial clone",
+        "--jobs 1",
+    ),
+    (
+        |sealed| {
+            let mut settings: Value =
+                serde_json::from_str(&sealed.read_file(".ralph/settings.json")).expect("JSON");
+            settings["parallel"] = json!({ "keepFree": "900T" });
+            sealed.write_file(".ralph/settings.json", &settings.to_string());
+            sealed.commit_all("Much free space");
+        },
+        "must stay free",
+        "parallel.directory",
+    ),
+];
+
+#[test]
+fn bad_input_is_refused_before_an_agent_is_paid() {
+    let tasks = [task("a", &[]), task("b", &[])];
+    for (obstacle, expected, hint) in OBSTACLES {
+        let sealed = project(&tasks, &worker(), &settings(json!({})));
+        obstacle(&sealed);
+        let finished = build(&sealed, &["--jobs", "2"]).expect_code(2);
+        finished.expect_stderr(expected).expect_stderr(hint);
+        assert_eq!(sealed.runs(), Vec::<PathBuf>::new(), "{expected}");
+        assert_statuses(&sealed, &[("a", "pending"), ("b", "pending")]);
+    }
     let sealed = project(&tasks, &worker(), &settings(json!({})));
-    build(&sealed, &["--jobs", "0"]).expect_code(2);
-    sealed.run_git(&["checkout", "--detach"]);
-    build(&sealed, &["--jobs", "2"]).expect_code(2).expect_stderr("detached");
+    build(&sealed, &["--jobs", "0"]).expect_code(2).expect_stderr("--jobs");
+    assert_eq!(sealed.runs(), Vec::<PathBuf>::new());
 }
 
 #[test]

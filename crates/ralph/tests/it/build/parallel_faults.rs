@@ -127,6 +127,72 @@ fn what_the_user_edits_meanwhile_lands_with_a_warning_and_is_not_lost() {
     assert_clean(&sealed);
 }
 
+/// A conflict with what the user edits and does not commit is no reason to pay for another round.
+#[test]
+fn an_edit_of_the_user_in_the_way_holds_the_work_until_it_is_committed() {
+    let tasks = [task("a", &[]), task("b", &[])];
+    let calls = |place: &str| {
+        let command = format!(
+            "echo $RALPH_TASK >> {place}/calls; touch {place}/began-$RALPH_TASK; \
+             while [ ! -e {place}/go-$RALPH_TASK ]; do sleep 0.05; done; \
+             if [ $RALPH_TASK = a ]; then grep -v '^[<=>]' shared.txt > all; \
+             echo a >> all; mv all shared.txt; else echo b > b.txt; fi"
+        );
+        json!([{ "do": [{ "run": { "command": command } }, handoff("Wrote it.")] }])
+    };
+    let (sealed, place) = project_with_meeting(&tasks, calls, json!({}));
+    let run = sealed.start_ralph(&["build", "--jobs", "2"]);
+    wait_until("both agents work", || has_begun(&place, "a") && has_begun(&place, "b"));
+    sealed.write_file("shared.txt", "mine\n");
+    fs::write(format!("{place}/go-a"), "").expect("written");
+    wait_until("a is held", || !sealed.find_events("candidate_merged").is_empty());
+    // Its work must not land: it would take the edit along.
+    fs::write(format!("{place}/go-b"), "").expect("written");
+    let ended = run.wait_for_end().expect_code(5);
+    ended.expect_stderr("the work on a waits to land").expect_stderr("shared.txt");
+    assert_eq!(sealed.read_file("shared.txt"), "mine\n");
+    assert_eq!(calls_of(&place), ["a", "b"]);
+    // As long as the edit is there, a resume pays for nothing either.
+    sealed.run_ralph(&["resume"]).expect_code(2).expect_stderr("uncommitted changes");
+    assert_eq!(calls_of(&place), ["a", "b"]);
+    sealed.run_git(&["checkout", "--", "shared.txt"]);
+    sealed.run_ralph(&["resume"]).expect_code(0);
+    assert_statuses(&sealed, &[("a", "done"), ("b", "done")]);
+    assert_eq!(calls_of(&place), ["a", "b"]);
+    assert_eq!(sealed.read_file("shared.txt"), "start\na\n");
+    assert_clean(&sealed);
+}
+
+fn calls_of(place: &str) -> Vec<String> {
+    let calls = fs::read_to_string(format!("{place}/calls")).unwrap_or_default();
+    let mut calls: Vec<String> = calls.lines().map(str::to_owned).collect();
+    calls.sort();
+    calls
+}
+
+#[test]
+fn a_slot_whose_setup_fails_is_left_alone_while_another_works() {
+    let tasks = [task("a", &[]), task("b", &[])];
+    let (sealed, place) = project_with_meeting(&tasks, hangs_until_allowed, json!({}));
+    // The first clone that is set up fails, once.
+    let setup = format!("mkdir {place}/first || exit 0; echo brokensetup; exit 7");
+    let mut settings: Value =
+        serde_json::from_str(&sealed.read_file(".ralph/settings.json")).expect("JSON");
+    settings["parallel"] = json!({ "setup": setup });
+    sealed.write_file(".ralph/settings.json", &settings.to_string());
+    sealed.commit_all("Set up");
+    sealed.trust_project(&[]);
+    let run = sealed.start_ralph(&["build", "--jobs", "2"]);
+    wait_until("one has failed and one works", || {
+        sealed.find_events("worker_ended").len() == 1 && calls(&place) == 1
+    });
+    allow(&place);
+    run.wait_for_end().expect_code(0).expect_stderr("brokensetup");
+    assert_statuses(&sealed, &[("a", "done"), ("b", "done")]);
+    assert_eq!(calls(&place), 2);
+    assert_clean(&sealed);
+}
+
 #[test]
 fn a_stop_lets_agents_finish_and_resume_continues() {
     let (sealed, place, run) = start_two(json!({}));
