@@ -9,7 +9,7 @@ use ralph_ui::size::ByteSize;
 
 use super::{Invocation, OpenedRun, RunOrigin};
 use crate::cli_error::CliError;
-use crate::run_context::DirtyPlan;
+use crate::run_context::{self, DirtyPlan};
 
 /// A check before a run.
 struct PreflightCheck {
@@ -143,7 +143,9 @@ fn check_tree_is_clean(run: &OpenedRun<'_>) -> Result<(), CliError> {
     if run.origin.has_own_work() {
         return Ok(());
     }
-    run.context.check_tree_is_clean(&run.recipe, run.invocation.options.dirty)
+    let context = &run.context;
+    let (state, dirty) = (context.layout.state(), run.invocation.options.dirty);
+    run_context::check_tree_is_clean(context.repository(), state, &run.recipe, dirty)
 }
 
 /// Runs the checks that apply to a run, up to the first that fails.
