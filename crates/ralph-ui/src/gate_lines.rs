@@ -5,7 +5,7 @@
 use std::io::Write;
 
 use ralph_model::child::ChildEnd;
-use ralph_model::gate::{Gate, GateResult, GateStatus, Severity};
+use ralph_model::gate::{FailAction, Gate, GateResult, GateStatus, Severity};
 use ralph_model::recipe::Recipe;
 use ralph_model::refusal::Refusal;
 use ralph_model::run::RunState;
@@ -52,7 +52,9 @@ pub(crate) fn print_gate_result<W: Write>(
         ),
         (GateStatus::Failed, Severity::Hard) => {
             let used = recipe.gates.iter().find(|gate| gate.name == result.gate);
+            // The usual action needs no word: a line below says that the next prompt has the output.
             let action = used
+                .filter(|gate| gate.fail_action != FailAction::Append)
                 .map(|gate| format!("; fail action {}", gate.fail_action.name()))
                 .unwrap_or_default();
             page.write_marked(LineMark::Fail, &format!("Gate {gate}: failed{ending}{action}"));
