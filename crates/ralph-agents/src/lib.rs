@@ -34,6 +34,7 @@ mod login;
 mod mcp;
 mod opencode;
 mod pi;
+mod project_paths;
 mod qwen;
 pub mod rate_limit_text;
 mod registry;

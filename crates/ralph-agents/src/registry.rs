@@ -88,7 +88,8 @@ pub fn detect_capabilities(kind: AgentKind, version: Option<Version>) -> Capabil
 /// the same lines again, such as those of a stored stream, gives the same events and the same
 /// judgement.
 pub fn create_translator(request: &AgentRequest, directory: &Path) -> Translator {
-    Translator::new((find_adapter(request.agent.kind).create_translator)(request, directory))
+    let agent = (find_adapter(request.agent.kind).create_translator)(request, directory);
+    Translator::new(agent, directory)
 }
 
 /// Judges a call by everything its translator read. Returns `None` if it brought an answer.

@@ -3,6 +3,7 @@
 //! Not here: any agent's format. Each has its own file.
 
 use std::fmt;
+use std::path::Path;
 
 use jiff::tz::TimeZone;
 use ralph_core::answers::reply_fold::ReplyFold;
@@ -12,6 +13,7 @@ use ralph_model::failure::Failure;
 use ralph_model::units::Timestamp;
 
 use crate::list_tools::ListToolFilter;
+use crate::project_paths::PathShortener;
 
 /// Translates the output of one call. It keeps state that the common events have no field for, so
 /// the same translator must read the whole output and then judge.
@@ -19,6 +21,7 @@ use crate::list_tools::ListToolFilter;
 pub struct Translator {
     pub(super) agent: Box<dyn Translate>,
     lists: ListToolFilter,
+    paths: PathShortener,
 }
 
 /// Reads the output format of one agent. An adapter implements what its agent has.
@@ -197,8 +200,9 @@ pub struct Evidence<'a> {
 }
 
 impl Translator {
-    pub(super) fn new(agent: Box<dyn Translate>) -> Self {
-        Self { agent, lists: ListToolFilter::default() }
+    pub(super) fn new(agent: Box<dyn Translate>, directory: &Path) -> Self {
+        let paths = PathShortener::new(directory);
+        Self { agent, lists: ListToolFilter::default(), paths }
     }
 
     /// Reads a line of stdout, and returns only its events.
@@ -221,6 +225,13 @@ impl Translator {
         let shown = match &result.display {
             LineDisplay::Events => self.lists.filter_events(&result.parsed.events),
             LineDisplay::Instead(events) => self.lists.filter_events(events),
+        };
+        if let Some(shown) = shown {
+            result.display = LineDisplay::Instead(shown);
+        }
+        let shown = match &result.display {
+            LineDisplay::Events => self.paths.shorten_events(&result.parsed.events),
+            LineDisplay::Instead(events) => self.paths.shorten_events(events),
         };
         if let Some(shown) = shown {
             result.display = LineDisplay::Instead(shown);

@@ -160,7 +160,7 @@ impl fmt::Display for Outcome {
             }
             Self::NothingChanges { iterations, tag } => write!(
                 f,
-                "not complete: the last {iterations} iterations passed the checks and changed nothing, and none finished with {tag}"
+                "not complete: the last {iterations} iterations passed the checks and changed nothing, and none completed the work with {tag}"
             ),
             Self::BudgetUsedUp { exhausted } => write!(f, "not complete: {exhausted}"),
             Self::LimitTooLong { message, .. } => {

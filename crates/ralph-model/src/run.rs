@@ -12,7 +12,7 @@ use crate::agent::AgentKind;
 pub use crate::agent_call_state::{AgentCallEnd, AgentCallState, PromptSize};
 use crate::agent_output::Usage;
 use crate::context::Calibration;
-use crate::control::Control;
+use crate::control::{Control, UserNote};
 use crate::fingerprint::Fingerprint;
 use crate::gate::{GateResult, GateStatus, TestNumbers};
 use crate::handoff::Handoff;
@@ -170,6 +170,15 @@ impl RunState {
     pub fn total_usage(&self) -> Usage {
         let workers = self.parallel.as_ref().map(|it| it.total_usage()).unwrap_or_default();
         self.totals.usage.plus(workers)
+    }
+
+    /// Returns the notes that reach no agent, because the run ended and resuming it calls none.
+    pub fn unread_notes(&self) -> &[UserNote] {
+        let is_over = matches!(
+            self.outcome,
+            Some(Outcome::Complete | Outcome::TasksLeft { .. } | Outcome::ApprovedAtCap { .. })
+        );
+        if is_over { &self.control.notes } else { &[] }
     }
 
     /// Returns whether a hard gate failed before the first agent call.

@@ -52,7 +52,11 @@ pub(crate) fn print_gate_result<W: Write>(
         ),
         (GateStatus::Failed, Severity::Hard) => {
             let used = recipe.gates.iter().find(|gate| gate.name == result.gate);
-            let action = used.map(|gate| describe_action(gate.fail_action)).unwrap_or_default();
+            // The usual action needs no word: a line below says that the next prompt has the output.
+            let action = used
+                .filter(|gate| gate.fail_action != FailAction::Append)
+                .map(|gate| describe_action(gate.fail_action))
+                .unwrap_or_default();
             page.write_marked(LineMark::Fail, &format!("Gate {gate}: failed{ending}{action}"));
             print_gate_output(page, result, recipe);
         }

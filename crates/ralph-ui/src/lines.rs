@@ -256,7 +256,8 @@ fn print_run_header<W: Write>(page: &mut LineWriter<W>, version: &str, state: &R
 /// Returns what agents may not change, where there are gates that they could make pass that way.
 fn describe_protection(recipe: &Recipe) -> Option<String> {
     let is_command = |gate: &&Gate| matches!(gate.check, GateCheck::Command(_));
-    recipe.gates.iter().find(is_command)?;
+    // A planner writes one file, which the gate reads.
+    recipe.gates.iter().find(|it| recipe.role != Role::Plan && is_command(it))?;
     let names = recipe.protected_names();
     Some(if recipe.protect.is_empty() {
         "no file is protected: that needs a git repository or a sandbox".to_owned()

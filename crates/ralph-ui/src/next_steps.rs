@@ -10,6 +10,11 @@ use ralph_model::units::Timestamp;
 use crate::line_text::quote_word;
 use crate::sanitize;
 
+/// A command with a longer note is no help on a terminal.
+const LONGEST_NOTE: usize = 80;
+
+const SHOWN_NOTES: usize = 3;
+
 /// The facts that select the suggested commands.
 pub(crate) struct NextStepFacts<'a> {
     /// `None` if the run is active or was cut off.
@@ -25,6 +30,8 @@ pub(crate) struct NextStepFacts<'a> {
     pub(crate) has_tasks: bool,
     /// Whether the run made a plan, which `ralph build` follows.
     pub(crate) is_plan: bool,
+    /// Notes that no agent read and that resuming the run does not deliver.
+    pub(crate) unread_notes: Vec<&'a str>,
     /// The run id, if the commands must name it.
     pub(crate) run: Option<&'a RunId>,
 }
@@ -48,6 +55,9 @@ pub(crate) fn suggest_commands(
     }
     commands.extend(suggest_resume(facts, moment));
     let mut add = |command: String, what: &str| commands.push((command, what.to_owned()));
+    for note in facts.unread_notes.iter().take(SHOWN_NOTES) {
+        add(suggest_for_note(note, facts.has_tasks), "do what the unread note asks for");
+    }
     for task in &facts.approved_at_cap {
         add(
             format!("ralph tasks show {}", quote_name(&task.0)),
@@ -128,6 +138,18 @@ fn suggest_resume(
         }
         Some(Outcome::PlanMissing) => Some(("ralph plan".to_owned(), "make the plan".to_owned())),
         Some(Outcome::Interrupted) | None => resume("", "resume where it stopped"),
+    }
+}
+
+/// Returns the command that makes new work of a note.
+fn suggest_for_note(note: &str, has_tasks: bool) -> String {
+    let is_short = note.chars().count() <= LONGEST_NOTE && !note.contains(['\n', '\r']);
+    let is_word = is_short && !note.starts_with('-');
+    let text = if is_word { quote_name(note) } else { "TEXT".to_owned() };
+    if has_tasks {
+        format!("ralph tasks add {text} --criterion {text} && ralph build")
+    } else {
+        format!("ralph run {text}")
     }
 }
 

@@ -191,6 +191,7 @@ pub(crate) fn suggest_next_commands(summary: &Summary) -> Vec<(String, String)> 
         started: summary.started,
         has_tasks: summary.progress.is_some(),
         is_plan: false,
+        unread_notes: summary.unread_notes.iter().map(String::as_str).collect(),
         run: Some(&summary.run),
     };
     next_steps::suggest_commands(&facts, Timestamp::to_utc)

@@ -50,8 +50,7 @@ pub(crate) fn print_summary<W: Write>(
     if let Some(text) = describe_changes(outcome, state) {
         page.write_indented(2, Paint::None, &text);
     }
-    let lost = Some(&state.control.notes).filter(|_| !outcome.is_resumable());
-    for note in lost.into_iter().flatten() {
+    for note in state.unread_notes() {
         let text = shorten_text(page, &note.text);
         let text = format!("no agent read this note, because the run ended first: {text}");
         page.write_indented(2, Paint::Warn, &text);
@@ -201,6 +200,12 @@ fn format_autorun_files(state: &RunState) -> String {
     format!("{count} changed autorun {files}, check {them} before use: {}{more}", names.join(", "))
 }
 
+/// Returns the notes that a command can pass on; planning takes none.
+fn collect_note_texts(state: &RunState) -> Vec<&str> {
+    let notes = state.unread_notes().iter().filter(|_| state.recipe.role != Role::Plan);
+    notes.map(|note| note.text.as_str()).collect()
+}
+
 /// Returns the facts that select the next commands.
 fn collect_facts<'a>(outcome: &'a Outcome, state: &'a RunState) -> NextStepFacts<'a> {
     let failed = match (outcome, &state.tasks) {
@@ -232,6 +237,7 @@ fn collect_facts<'a>(outcome: &'a Outcome, state: &'a RunState) -> NextStepFacts
         started: state.started,
         has_tasks: state.tasks.is_some(),
         is_plan: state.recipe.role == Role::Plan,
+        unread_notes: collect_note_texts(state),
         run: None,
     }
 }

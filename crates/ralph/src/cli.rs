@@ -472,7 +472,7 @@ pub(crate) struct LogArgs {
     /// The run; without it, the last one of this directory.
     pub(crate) run: Option<String>,
     /// Print new events as long as the run is active.
-    #[arg(long)]
+    #[arg(short, long)]
     pub(crate) follow: bool,
     /// With --follow: also wait while the run is not active, and continue when it is resumed.
     #[arg(long, requires = "follow")]

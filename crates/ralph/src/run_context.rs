@@ -17,7 +17,7 @@ use ralph_io::process::Watch;
 use ralph_io::sandbox::Launcher;
 use ralph_io::store::draft::RunDraft;
 use ralph_io::store::layout::PROJECT_DIRECTORY;
-use ralph_io::store::runs::{self, RunSummary};
+use ralph_io::store::runs;
 use ralph_io::store::{LockError, ProjectLayout, RunDir, RunLock};
 use ralph_model::ids::{RunId, TaskId};
 use ralph_model::outcome::{ExitStatus, Outcome};
@@ -38,7 +38,7 @@ use crate::recipe::{self, SPECS_DIR};
 use crate::screen::{self, OutputStyle};
 use crate::settings::types::sections::LogLevelSetting;
 use crate::settings::{self, LoadedSettings};
-use crate::{full_screen, refused_paths};
+use crate::{full_screen, refused_paths, unfinished_run};
 
 /// More paths than this do not help the user to decide.
 const SHOWN_PATHS: usize = 5;
@@ -173,14 +173,9 @@ impl RunContext {
         if recipe.plan.is_some() {
             self.register_specs(recipe);
         }
-        let file = recipe.task_work().map(|work| &work.file).or(recipe.draft.as_ref());
-        let (Some(repository), Some(file)) = (&mut self.repository, file) else { return };
-        let project = self.layout.project();
-        let file = project.join(file);
-        repository.set_own_file(&file);
-        let companions = DOCUMENTS.iter().map(|name| file.with_file_name(name));
-        let scaffold = [DIRECTORY, PROJECT_DIRECTORY, ".gitignore"].map(|path| project.join(path));
-        repository.set_documents(&companions.chain(scaffold).collect::<Vec<_>>());
+        if let Some(repository) = &mut self.repository {
+            register_task_documents(repository, self.layout.project(), recipe);
+        }
     }
 
     /// Registers specifications, plan and settings as files that may be uncommitted: users write them
@@ -289,51 +284,6 @@ impl RunContext {
             }
             Some(_) | None => Ok(()),
         }
-    }
-
-    /// Fails if commits of the run would include uncommitted changes of the user. `find_other` finds
-    /// a run whose work they may be.
-    pub(crate) fn check_tree_is_clean(
-        &self,
-        recipe: &Recipe,
-        dirty: DirtyPlan,
-        find_other: fn(&Path) -> Option<RunSummary>,
-    ) -> Result<(), CliError> {
-        let repository = match (&self.repository, dirty) {
-            (Some(repository), DirtyPlan::Refuse) if recipe.commits_everything() => repository,
-            (Some(_) | None, _) => return Ok(()),
-        };
-        let paths = repository.list_dirty().map_err(CliError::from_git_error)?;
-        if paths.is_empty() {
-            return Ok(());
-        }
-        let mut shown: Vec<String> = paths
-            .iter()
-            .take(SHOWN_PATHS)
-            .map(|dirty| format!("  {}", dirty.path.display()))
-            .collect();
-        if paths.len() > SHOWN_PATHS {
-            shown.push(format!("  and {} more", paths.len() - SHOWN_PATHS));
-        }
-        let who = if recipe.commits() { "ralph" } else { "the agent" };
-        let error = CliError::for_input(format!(
-            "there are uncommitted changes, and {who} is going to commit:\n{}",
-            shown.join("\n")
-        ));
-        let error = match find_other(self.layout.state()) {
-            Some(run) => error.with_hint(format!(
-                "`ralph resume {}` continues the last run, if they are its work",
-                run.id
-            )),
-            None => error,
-        };
-        let way = match recipe.parallel {
-            Some(_) => "commit them",
-            None => "commit them, or pass --include-dirty to make them part of the first commit",
-        };
-        Err(error.with_hint(way).with_hint(
-            "or pass --set-aside to remove them for the run and restore them at the end",
-        ))
     }
 
     /// Returns the paths that are uncommitted before a run whose agent has to commit everything.
@@ -551,4 +501,60 @@ impl RunContext {
     pub(crate) fn flush_terminal(&self) {
         self.out.wait_until_written(FINAL_FLUSH_TIMEOUT);
     }
+}
+
+/// Registers the task file that ralph writes, and the documents that may be uncommitted.
+pub(crate) fn register_task_documents(
+    repository: &mut GitRepository,
+    project: &Path,
+    recipe: &Recipe,
+) {
+    let file = recipe.task_work().map(|work| &work.file).or(recipe.draft.as_ref());
+    let Some(file) = file.map(|file| project.join(file)) else { return };
+    repository.set_own_file(&file);
+    let companions = DOCUMENTS.iter().map(|name| file.with_file_name(name));
+    let scaffold = [DIRECTORY, PROJECT_DIRECTORY, ".gitignore"].map(|path| project.join(path));
+    repository.set_documents(&companions.chain(scaffold).collect::<Vec<_>>());
+}
+
+/// Fails if commits of the run would include uncommitted changes of the user. They may be the work
+/// of an unfinished run in `others`.
+pub(crate) fn check_tree_is_clean(
+    repository: Option<&GitRepository>,
+    others: Option<&Path>,
+    recipe: &Recipe,
+    dirty: DirtyPlan,
+) -> Result<(), CliError> {
+    let repository = match (repository, dirty) {
+        (Some(repository), DirtyPlan::Refuse) if recipe.commits_everything() => repository,
+        (Some(_) | None, _) => return Ok(()),
+    };
+    let paths = repository.list_dirty().map_err(CliError::from_git_error)?;
+    if paths.is_empty() {
+        return Ok(());
+    }
+    let mut shown: Vec<String> =
+        paths.iter().take(SHOWN_PATHS).map(|dirty| format!("  {}", dirty.path.display())).collect();
+    if paths.len() > SHOWN_PATHS {
+        shown.push(format!("  and {} more", paths.len() - SHOWN_PATHS));
+    }
+    let who = if recipe.commits() { "ralph" } else { "the agent" };
+    let error = CliError::for_input(format!(
+        "there are uncommitted changes, and {who} is going to commit:\n{}",
+        shown.join("\n")
+    ));
+    let error = match others.and_then(unfinished_run::find_unfinished_run) {
+        Some(run) => error.with_hint(format!(
+            "`ralph resume {}` continues the last run, if they are its work",
+            run.id
+        )),
+        None => error,
+    };
+    let way = match recipe.parallel {
+        Some(_) => "commit them",
+        None => "commit them, or pass --include-dirty to make them part of the first commit",
+    };
+    Err(error
+        .with_hint(way)
+        .with_hint("or pass --set-aside to remove them for the run and restore them at the end"))
 }

@@ -34,7 +34,8 @@ pub struct ProjectCheck {
 }
 
 /// Files whose text is needed; of all others the name is enough.
-pub const READ_FILES: [&str; 27] = [
+pub const READ_FILES: [&str; 29] = [
+    ".gitignore",
     ".mypy.ini",
     ".ruff.toml",
     "CMakeLists.txt",
@@ -43,6 +44,7 @@ pub const READ_FILES: [&str; 27] = [
     "Gemfile",
     "Justfile",
     "Makefile",
+    "Makefile.in",
     "Pipfile",
     "Rakefile",
     "build.gradle",
@@ -114,7 +116,7 @@ fn detect_in_directory(directory: &ProjectDirectory<'_>) -> Vec<ProjectCheck> {
     if !own.is_empty() {
         return own;
     }
-    [
+    let found = [
         toolchains::detect_rust(directory),
         node::detect_node(directory),
         toolchains::detect_deno(directory),
@@ -128,7 +130,8 @@ fn detect_in_directory(directory: &ProjectDirectory<'_>) -> Vec<ProjectCheck> {
         toolchains::detect_cmake(directory),
         toolchains::detect_meson(directory),
     ]
-    .concat()
+    .concat();
+    if found.is_empty() { toolchains::detect_autotools(directory) } else { found }
 }
 
 /// One directory of a tree.
@@ -193,7 +196,7 @@ impl ProjectDirectory<'_> {
     /// Returns a command that runs a script or target of this name.
     fn new_named(&self, target: &str, command: String, name: &str) -> ProjectCheck {
         match target {
-            "test" | "check" | "tests" => self.new_test(command, name),
+            "test" | "check" | "tests" | "test:ci" => self.new_test(command, name),
             _ => self.new_lint(command, name),
         }
     }

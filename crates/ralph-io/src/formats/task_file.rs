@@ -15,7 +15,7 @@ use rustix::fs::OFlags;
 use serde_json::Value;
 use thiserror::Error;
 
-use super::dialect::ListDialect;
+use super::dialect::{ListDialect, TaskFileField};
 use super::json_text::{self, Position};
 use super::problem::FileProblem;
 use super::task_editor::TaskDocument;
@@ -177,6 +177,21 @@ impl TaskFile {
         } else {
             task_reader::locate_task_problems(text, places, &find_begun_tasks(list))
         };
+        if problems.is_empty() { Ok(()) } else { Err(locate_problems(&self.path, text, problems)) }
+    }
+
+    /// Fails if the list lacks one of these commands, which check every task.
+    pub fn check_keeps_commands(&self, commands: &[String]) -> Result<(), Vec<FileProblem>> {
+        let TaskDocument { text, list, places, edits: _ } = &self.document;
+        let missing = commands.iter().filter(|it| !list.verify_commands.contains(it));
+        let problems: Vec<FoundProblem> = missing
+            .map(|command| FoundProblem {
+                offset: places.list.start,
+                at: self.dialect().key_for(TaskFileField::VerifyCommands).to_owned(),
+                message: format!("lacks `{command}`, which the user chose"),
+                remedy: Some("add it again".to_owned()),
+            })
+            .collect();
         if problems.is_empty() { Ok(()) } else { Err(locate_problems(&self.path, text, problems)) }
     }
 

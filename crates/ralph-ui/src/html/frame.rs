@@ -183,7 +183,7 @@ pub fn render_list_page(runs: &[ListedRun], clock: &WallClock) -> String {
                 p { "There is no run yet." }
             } @else {
                 p { a href="stats/" { "Statistics of all runs" } }
-                (render_table("Runs, newest first", columns, &rows))
+                div.runs { (render_table("Runs, newest first", columns, &rows)) }
             }
         }
     };

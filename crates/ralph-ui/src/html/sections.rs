@@ -393,6 +393,9 @@ pub(super) fn render_notes(summary: &Summary) -> Markup {
         }
         (render_list("Control requests", &summary.control_requests, |note| html! {
             @match &note.request {
+                ControlRequest::Note { text } if summary.unread_notes.contains(text) => {
+                    "note that no agent read: " (clean_line(text))
+                }
                 ControlRequest::Note { text } => { "note: " (clean_line(text)) }
                 ControlRequest::TaskNote { task, text } => {
                     "note for " (clean_line(&task.0)) ": " (clean_line(text))

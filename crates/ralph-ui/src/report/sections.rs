@@ -305,6 +305,9 @@ pub(super) fn add_notes(page: &mut String, summary: &Summary) {
         let by = note.by.as_deref().unwrap_or("user");
         let refused = note.refused.as_ref().map(|why| format!(" (rejected: {why})"));
         let what = match &note.request {
+            ControlRequest::Note { text } if summary.unread_notes.contains(text) => {
+                format!("note that no agent read: {text}")
+            }
             ControlRequest::Note { text } => format!("note: {text}"),
             ControlRequest::TaskNote { task, text } => format!("note for {task}: {text}"),
             request => request.describe(),

@@ -89,8 +89,11 @@ impl RunOutlook<'_> {
         let Control { pause, stop, stops_now, skips, notes, .. } = &self.state.control;
         let mut asked = Vec::new();
         let outcome = self.state.outcome.as_ref();
-        if outcome.is_some_and(|it| !it.is_resumable()) {
-            return asked;
+        let unread = self.state.unread_notes();
+        if !unread.is_empty() || outcome.is_some_and(|it| !it.is_resumable()) {
+            let lines =
+                unread.iter().map(|note| format!("a note that no agent read: {}", note.text));
+            return lines.map(|line| format_line(&line)).collect();
         }
         // Resuming a run drops these.
         let (pause, stop) = if outcome.is_none() { (pause, stop) } else { (&Pause::No, &None) };

@@ -94,7 +94,13 @@ pub(crate) fn with_suggestion(mut error: clap::Error) -> clap::Error {
         Some(ContextValue::String(word)) => word.clone(),
         _ => String::new(),
     };
+    let mut tip = None;
     if error.kind() == ErrorKind::InvalidSubcommand {
+        tip = find_command_tip(&read_word(&error, ContextKind::InvalidSubcommand));
+    }
+    if tip.is_some() {
+        error.remove(ContextKind::SuggestedSubcommand);
+    } else if error.kind() == ErrorKind::InvalidSubcommand {
         let command = Cli::command();
         let similar = match error.get(ContextKind::SuggestedSubcommand) {
             Some(ContextValue::Strings(similar)) => similar.clone(),
@@ -111,15 +117,37 @@ pub(crate) fn with_suggestion(mut error: clap::Error) -> clap::Error {
         }
     }
     if error.kind() == ErrorKind::UnknownArgument {
-        let meant = match read_word(&error, ContextKind::InvalidArg).as_str() {
-            "--resume" | "--continue" | "-r" => "`ralph resume` continues a run",
-            "-p" | "--prompt" => "`ralph run -p TEXT` loops a prompt",
-            "-f" | "--prompt-file" => "`ralph run -f FILE` loops a prompt from a file",
-            _ => return error,
+        let is_init = error.get(ContextKind::Usage).is_some_and(|usage| {
+            matches!(usage, ContextValue::StyledStr(text) if text.to_string().contains("ralph init"))
+        });
+        tip = match read_word(&error, ContextKind::InvalidArg).as_str() {
+            "--resume" | "--continue" | "-r" => Some("`ralph resume` continues a run"),
+            "-p" | "--prompt" => Some("`ralph run -p TEXT` loops a prompt"),
+            "-f" | "--prompt-file" => Some("`ralph run -f FILE` loops a prompt from a file"),
+            "prompt" | "specs" | "tasks" if is_init => {
+                Some("`ralph init --workflow WORKFLOW` chooses the workflow")
+            }
+            _ => None,
         };
-        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![meant.into()]));
+    }
+    if let Some(tip) = tip {
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
     }
     error
+}
+
+/// Returns how to do what a word that is no command probably stands for.
+fn find_command_tip(word: &str) -> Option<&'static str> {
+    Some(match word {
+        "spec" | "specs" => "`ralph init --workflow specs` begins with specifications",
+        "config" | "configure" | "settings" => "`ralph help settings` explains the settings",
+        "start" | "loop" => "`ralph run TEXT` loops a prompt, `ralph build` does a task list",
+        "continue" => "`ralph resume` continues a run",
+        "abort" | "cancel" | "kill" | "quit" => "`ralph stop` stops the run, `--now` at once",
+        "list" | "runs" => "`ralph tasks` lists tasks, `ralph resume --list` runs",
+        "version" => "`ralph --version` prints the version",
+        _ => return None,
+    })
 }
 
 /// Reads an amount of money.

@@ -47,7 +47,7 @@ pub(crate) struct ShowArgs {
 #[derive(Debug, Args)]
 pub(crate) struct SandboxTargetArgs {
     /// The backend: sbx, native, bwrap, container, landlock or none [default: as the settings say].
-    #[arg(long, value_name = "BACKEND", hide_possible_values = true)]
+    #[arg(long, alias = "sandbox", value_name = "BACKEND", hide_possible_values = true)]
     pub(crate) backend: Option<BackendChoice>,
     /// Whose sandbox: that of an agent, a gate, or git.
     #[arg(long = "as", value_name = "WHO", default_value = "agent", hide_possible_values = true)]

@@ -73,6 +73,9 @@ pub(crate) struct TasksValidateArgs {
     /// Also refuse a list without tasks, and tasks that were begun.
     #[arg(long)]
     pub(crate) untouched: bool,
+    /// Also refuse a list without this command in `verifyCommands`.
+    #[arg(long, value_name = "COMMAND", hide = true)]
+    pub(crate) keeps: Vec<String>,
 }
 
 /// Options of `tasks add`.

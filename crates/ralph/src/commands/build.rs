@@ -6,6 +6,8 @@ use std::path::Path;
 
 use ralph_core::nearest::find_nearest;
 use ralph_io::formats::TaskFile;
+use ralph_io::git::GitRepository;
+use ralph_io::store::layout::ProjectLayout;
 use ralph_model::ids::TaskId;
 use ralph_model::outcome::ExitStatus;
 use ralph_model::recipe::{PlanPart, Retry};
@@ -16,9 +18,9 @@ use super::{dry_run, resume, run, specs};
 use crate::cli::{BuildArgs, CommonArgs, StartArgs};
 use crate::cli_error::CliError;
 use crate::project::Project;
-use crate::run_context::{FailureBranchPlan, FormerAttempt};
+use crate::run_context::{self, DirtyPlan, FailureBranchPlan, FormerAttempt};
 use crate::session::{self, StartOptions};
-use crate::settings::FlagSetting;
+use crate::settings::{FlagSetting, LoadedSettings};
 use crate::task_branch::{self, BranchChange};
 use crate::workflow::WorkflowBasis;
 use crate::{recipe, screen, task_file};
@@ -75,10 +77,11 @@ fn start_build(
         }
         return Err(complaint);
     }
-    if branch == BranchStep::Settle && !args.start.dry_run {
-        let listed = file.list().branch.as_deref();
+    let StartArgs { include_dirty, set_aside, limits, dry_run, .. } = &args.start;
+    let options = run::read_start_options(*include_dirty, *set_aside, limits);
+    if branch == BranchStep::Settle && !dry_run {
         let flag = args.branch.as_deref();
-        match task_branch::settle_branch(&project, &mut loaded, listed, flag)? {
+        match settle_list_branch(&project, &mut loaded, &file, flag, options.dirty)? {
             BranchChange::Kept => {}
             // The settings and the list may be others there.
             BranchChange::Switched => return start_build(common, args, BranchStep::Done),
@@ -93,8 +96,6 @@ fn start_build(
     let place = (file.path().to_owned(), file.dialect().list_form());
     let mut recipe = recipe::for_tasks(&loaded, place, file.list(), only.clone(), retry)?;
     project.add_locked_paths(&mut recipe, &loaded);
-    let StartArgs { include_dirty, set_aside, limits, dry_run, .. } = &args.start;
-    let options = run::read_start_options(*include_dirty, *set_aside, limits);
     if *dry_run {
         return dry_run::print_start(&project, &loaded, recipe, options.incomplete);
     }
@@ -107,6 +108,25 @@ fn start_build(
     let config = args.start.config.clone();
     let options = StartOptions { former_attempt: former, config, ..options };
     session::start_run(common, &project, &loaded, recipe, &options)
+}
+
+/// Settles the branch of a list, unless uncommitted changes refuse the run on any branch.
+fn settle_list_branch(
+    project: &Project,
+    loaded: &mut LoadedSettings,
+    file: &TaskFile,
+    flag: Option<&str>,
+    dirty: DirtyPlan,
+) -> Result<BranchChange, CliError> {
+    let place = (file.path().to_owned(), file.dialect().list_form());
+    // If this list makes no run, that of the other branch still may.
+    let recipe = recipe::for_tasks(loaded, place, file.list(), None, Retry::Nothing).ok();
+    let check = |repository: &mut GitRepository, layout: &ProjectLayout| {
+        let Some(recipe) = &recipe else { return Ok(()) };
+        run_context::register_task_documents(repository, layout.project(), recipe);
+        run_context::check_tree_is_clean(Some(&*repository), Some(layout.state()), recipe, dirty)
+    };
+    task_branch::settle_branch(project, loaded, file.list().branch.as_deref(), flag, check)
 }
 
 /// Returns the first given flag that needs a task list.

@@ -53,9 +53,10 @@ pub(crate) fn main(common: &CommonArgs, args: &PlanArgs) -> Result<ExitStatus, C
     documents.check_prd_is_written()?;
     let known = read_existing_list(&project, &documents, args)?;
     let values = collect_prompt_values(&project, &documents, known.as_ref());
-    let recipe =
-        recipe::for_plan(&loaded, values, &documents.tasks, build_validation_command(&documents)?)?;
-    if let (Some(ExistingList::Begun { text }), false) = (&known, args.start.dry_run) {
+    let kept = known.as_ref().map_or(&[][..], ExistingList::verify_commands);
+    let validation = build_validation_command(&documents, kept)?;
+    let recipe = recipe::for_plan(&loaded, values, &documents.tasks, validation)?;
+    if let (Some(ExistingList::Begun { text, .. }), false) = (&known, args.start.dry_run) {
         back_up_list(&project, &loaded, text)?;
     }
     run::start_or_preview(common, &project, &loaded, recipe, &args.start)
@@ -66,7 +67,17 @@ enum ExistingList {
     /// No task has begun; it is updated.
     Untouched(Box<TaskFile>),
     /// Work has begun, or the file cannot be read.
-    Begun { text: String },
+    Begun { text: String, verify_commands: Vec<String> },
+}
+
+impl ExistingList {
+    /// Returns the checks that the user chose, which a plan has to keep.
+    fn verify_commands(&self) -> &[String] {
+        match self {
+            Self::Untouched(file) => &file.list().verify_commands,
+            Self::Begun { verify_commands, .. } => verify_commands,
+        }
+    }
 }
 
 /// Reads an existing list. Fails if work on it has begun, unless `--force` is given.
@@ -81,6 +92,8 @@ fn read_existing_list(
         return Ok(None);
     }
     let read = TaskFile::read(&place);
+    let verify_commands =
+        read.as_ref().map(|it| it.list().verify_commands.clone()).unwrap_or_default();
     let complaint = match read {
         Ok(file) if find_begun_tasks(file.list()).is_empty() => {
             return Ok(Some(ExistingList::Untouched(Box::new(file))));
@@ -105,7 +118,7 @@ fn read_existing_list(
     }
     let text = fs::read_to_string(&place)
         .map_err(|error| CliError::for_input(format!("cannot read `{name}`: {error}")))?;
-    Ok(Some(ExistingList::Begun { text }))
+    Ok(Some(ExistingList::Begun { text, verify_commands }))
 }
 
 /// Saves a backup of a list that is planned again.
@@ -124,18 +137,14 @@ fn collect_prompt_values(
     documents: &Documents,
     known: Option<&ExistingList>,
 ) -> BTreeMap<String, String> {
-    let commands = match known {
-        Some(ExistingList::Untouched(file)) if !file.list().verify_commands.is_empty() => {
-            file.list().verify_commands.clone()
-        }
-        Some(ExistingList::Untouched(_) | ExistingList::Begun { .. }) | None => {
-            detect::verify_commands(&project.directory)
-        }
+    let (commands, what) = match known.map_or(&[][..], ExistingList::verify_commands) {
+        [] => (detect::verify_commands(&project.directory), "These were found"),
+        known => (known.to_vec(), "The list must keep these"),
     };
     let commands: Vec<String> = commands.iter().map(|command| format!("`{command}`")).collect();
     let found = match commands.as_slice() {
         [] => String::new(),
-        commands => format!(" These were found: {}.", commands.join(", ")),
+        commands => format!(" {what}: {}.", commands.join(", ")),
     };
     let values = [
         ("PRD_FILE", documents.find_sibling_path(REQUIREMENTS_FILE)),
@@ -146,15 +155,18 @@ fn collect_prompt_values(
 }
 
 /// Returns the command that validates the list: this program.
-fn build_validation_command(documents: &Documents) -> Result<String, CliError> {
+fn build_validation_command(documents: &Documents, kept: &[String]) -> Result<String, CliError> {
     let program = find_own_executable()?;
-    let arguments = [
+    let mut arguments = [
         &program.to_string_lossy(),
         "tasks",
         "validate",
         "--untouched",
         "--plan",
         &documents.tasks,
-    ];
-    Ok(quote_for_shell(&arguments.map(str::to_owned)))
+    ]
+    .map(str::to_owned)
+    .to_vec();
+    arguments.extend(kept.iter().map(|command| format!("--keeps={command}")));
+    Ok(quote_for_shell(&arguments))
 }

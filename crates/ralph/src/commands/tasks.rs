@@ -206,6 +206,7 @@ impl TaskCommandContext<'_> {
             if args.untouched {
                 file.check_untouched()?;
             }
+            file.check_keeps_commands(&args.keeps)?;
             file.check_skills(|name| self.has_skill(name))?;
             Ok(file)
         });

@@ -1,9 +1,6 @@
 //! The checks before a run. When one fails, nothing was paid for and no work was changed.
 
-use std::path::Path;
-
 use ralph_io::git::{GitRepository, check_can_clone, find_needed_space};
-use ralph_io::store::runs::RunSummary;
 use ralph_io::worker_slots::{find_free_space, list_slots};
 use ralph_model::recipe::{CommitPolicy, ParallelPolicy};
 use ralph_model::sandbox::{Backend, RequestedBackend};
@@ -12,8 +9,7 @@ use ralph_ui::size::ByteSize;
 
 use super::{Invocation, OpenedRun, RunOrigin};
 use crate::cli_error::CliError;
-use crate::run_context::DirtyPlan;
-use crate::unfinished_run::find_unfinished_run;
+use crate::run_context::{self, DirtyPlan};
 
 /// A check before a run.
 struct PreflightCheck {
@@ -147,11 +143,13 @@ fn check_tree_is_clean(run: &OpenedRun<'_>) -> Result<(), CliError> {
     if run.origin.has_own_work() {
         return Ok(());
     }
-    let find_other: fn(&Path) -> Option<RunSummary> = match run.origin {
-        RunOrigin::New => find_unfinished_run,
-        RunOrigin::Resumed(_) => |_| None,
+    let (context, dirty) = (&run.context, run.invocation.options.dirty);
+    // What a resumed run finds is not the work of another one.
+    let others = match run.origin {
+        RunOrigin::New => Some(context.layout.state()),
+        RunOrigin::Resumed(_) => None,
     };
-    run.context.check_tree_is_clean(&run.recipe, run.invocation.options.dirty, find_other)
+    run_context::check_tree_is_clean(context.repository(), others, &run.recipe, dirty)
 }
 
 /// Runs the checks that apply to a run, up to the first that fails.

@@ -112,8 +112,22 @@ impl LoadedSettings {
 
     /// Returns all settings as JSON text, with possible secrets masked.
     pub(crate) fn masked_json(&self) -> String {
-        let document = serde_json::to_value(&self.settings).unwrap_or_default();
+        let mut document = serde_json::to_value(&self.settings).unwrap_or_default();
+        drop_empty(&mut document);
         format!("{:#}", mask_document(&document))
+    }
+}
+
+/// Drops settings without a value, and sections that have only such.
+fn drop_empty(document: &mut Value) {
+    if let Value::Object(fields) = document {
+        fields.values_mut().for_each(drop_empty);
+        fields.retain(|_, value| match value {
+            Value::Null => false,
+            Value::Object(fields) => !fields.is_empty(),
+            Value::Array(items) => !items.is_empty(),
+            Value::Bool(_) | Value::Number(_) | Value::String(_) => true,
+        });
     }
 }
 

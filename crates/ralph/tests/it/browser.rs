@@ -370,6 +370,12 @@ fn statistics_are_read_on_a_desktop_and_a_phone() {
     let (_server, url) = serve(&sealed, &[]);
     browser.set_color_scheme("light");
     browser.open_url(&url);
+    browser.resize_window(390, 844);
+    let fits =
+        "const it = document.querySelector('.runs .wide'); return it.scrollWidth <= it.clientWidth";
+    assert_eq!(browser.run_script(fits), json!(true), "the list of runs is read without scrolling");
+    check_accessible(&browser);
+    check_narrow(&browser);
     browser.click_element("main p a");
     browser.wait_for("document.querySelector('h1').innerText == 'Statistics'");
     let text = browser.evaluate_text("document.querySelector('main').innerText");

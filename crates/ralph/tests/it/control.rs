@@ -161,9 +161,16 @@ fn a_note_that_no_agent_read_is_named_at_the_end() {
     sealed.run_ralph(&["note", "Use tabs."]).expect_code(0);
     sealed.run_ralph(&["pause"]).expect_code(0);
     sealed.write_file("continue", "");
-    running.wait_for_end().expect_code(0).expect_stderr("no agent read this note");
+    let end = running.wait_for_end().expect_code(0).expect_stderr("no agent read this note");
+    assert!(end.stderr.contains("\n  ralph run 'Use tabs.'  "), "{}", end.stderr);
     let shown = sealed.run_ralph(&["status"]).expect_code(0).stdout;
-    assert!(!shown.contains("asked at") && !shown.contains("Use tabs."), "{shown}");
+    assert!(shown.contains("a note that no agent read: Use tabs."), "{shown}");
+    assert!(!shown.contains("asked at"), "{shown}");
+    let shown = sealed.run_ralph(&["report"]).expect_code(0).stdout;
+    assert!(shown.contains("note that no agent read: Use tabs."), "{shown}");
+    assert!(shown.contains("ralph run 'Use tabs.'  # do what the unread note asks for"), "{shown}");
+    sealed.run_ralph(&["run", "Use tabs."]).expect_code(0);
+    assert!(sealed.prompts()[1].starts_with("Use tabs."), "{:?}", sealed.prompts());
 }
 
 #[test]

@@ -191,7 +191,7 @@ fn iterations_that_change_nothing_end_the_run() {
         commit_all(&sealed);
         let end = sealed.run_ralph(&["run", "-p", "Fix the tests.", "-m", "9"]).expect_code(1);
         let shown = end.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
-        let words = "not complete: the last 3 iterations passed the checks and changed nothing, and none finished with <response>DONE</response>";
+        let words = "not complete: the last 3 iterations passed the checks and changed nothing, and none completed the work with <response>DONE</response>";
         assert!(shown.contains(words), "{}", end.stderr);
         let warning = "two iterations in a row changed nothing; the run ends after 3 of them";
         let (before, after) = shown.split_once(warning).expect("a warning when it happens");

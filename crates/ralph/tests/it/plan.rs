@@ -107,6 +107,21 @@ fn list_errors_are_fed_back_and_fixed() {
 }
 
 #[test]
+fn a_plan_keeps_the_checks_that_the_list_had() {
+    let with = |commands: &str| good().replacen('{', &format!("{{{commands}"), 1);
+    let kept = with(r#""verifyCommands": ["true", "test -d ralph"],"#);
+    let deeds = [json!([writes(&with(""))]), json!([writes(&kept)])];
+    let sealed = project(&calls(&deeds), &json!({}));
+    let list = with(r#""verifyCommands": ["test -d ralph"],"#);
+    sealed.write_file("ralph/tasks.json", &list);
+    plan(&sealed, &[]).expect_code(0);
+    let prompts = sealed.prompts();
+    assert!(prompts[0].contains("must keep these: `test -d ralph`"), "{}", prompts[0]);
+    assert!(prompts[1].contains("lacks `test -d ralph`, which the user chose"), "{}", prompts[1]);
+    assert_eq!(sealed.read_file("ralph/tasks.json"), kept);
+}
+
+#[test]
 fn last_draft_is_available_to_fix() {
     let fix = json!([{ "edit": {
         "path": "ralph/tasks.json", "find": "US-009", "replace": "US-002" } }]);

@@ -45,8 +45,11 @@ const MANAGERS: [PackageManager; 4] = [
 const MANIFEST: &str = "package.json";
 
 /// One of each: tests, style, types.
-const SCRIPTS: [&[&str]; 3] =
-    [&["test"], &["lint"], &["typecheck", "type-check", "check-types", "types:check", "tsc"]];
+const SCRIPTS: [&[&str]; 3] = [
+    &["test", "test:ci"],
+    &["lint"],
+    &["typecheck", "type-check", "check-types", "types:check", "tsc"],
+];
 
 /// Returns the checks of a package or a workspace of packages.
 pub(super) fn detect_node(directory: &ProjectDirectory<'_>) -> Vec<ProjectCheck> {

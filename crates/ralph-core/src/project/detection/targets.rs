@@ -44,7 +44,7 @@ fn runs_tests(text: &str, is_head: fn(line: &str, target: &str) -> bool) -> bool
 }
 
 /// Returns whether a line of a Makefile begins a target: `test: build`, not `test := 1`.
-fn is_target(line: &str, target: &str) -> bool {
+pub(super) fn is_target(line: &str, target: &str) -> bool {
     let rest = line.strip_prefix(target).map(str::trim_start);
     rest.is_some_and(|rest| rest.starts_with(':') && !rest.starts_with(":="))
 }

@@ -58,6 +58,36 @@ fn cmake_and_meson() {
 }
 
 #[test]
+fn autotools() {
+    let build = "mkdir -p _build && echo '*' > _build/.gitignore && cd _build && { test -f Makefile || ../configure; } && make";
+    let bootstrap = "{ test -x configure || autoreconf --install; } && ";
+    let checked = format!("{build} check");
+    let tested = format!("{build} test");
+    let generated = format!("{bootstrap}{checked}");
+    for (files, expect) in [
+        (&[("configure.ac", ""), ("configure", ""), ("Makefile.am", "")][..], Some(&*checked)),
+        (
+            &[("configure.ac", ""), ("Makefile.am", ""), (".gitignore", "/configure\n")],
+            Some(generated.as_str()),
+        ),
+        // What makes the script would be committed.
+        (&[("configure.ac", ""), ("Makefile.am", "")], None),
+        (&[("configure", ""), ("Makefile.in", "all:\ntest: all\n")], Some(tested.as_str())),
+        (&[("configure", ""), ("Makefile.in", "all:\n")], Some(build)),
+        (&[("configure", "")], None),
+        // The project is configured already.
+        (
+            &[("configure.ac", ""), ("configure", ""), ("Makefile", "check: all\n")],
+            Some("make check"),
+        ),
+    ] {
+        check(files, expect.as_slice());
+    }
+    let both = [("CMakeLists.txt", ""), ("configure", ""), ("Makefile.in", "check:\n")];
+    check(&both, &["cmake -S . -B build && cmake --build build"]);
+}
+
+#[test]
 fn node_by_its_package_manager() {
     check(&[("package.json", SCRIPTS)], &["npm run test", "npm run lint"]);
     for (lock, runner) in [
@@ -75,6 +105,8 @@ fn node_by_its_package_manager() {
     let fresh = r#"{"scripts": {"test": "echo \"Error: no test specified\" && exit 1"}}"#;
     check(&[("package.json", fresh)], &[]);
     check(&[("package.json", r#"{"scripts": {"test": "jest --watch"}}"#)], &[]);
+    let for_ci = r#"{"scripts": {"test": "jest --watch", "test:ci": "jest"}}"#;
+    check(&[("package.json", for_ci)], &["npm run test:ci"]);
     check(&[("package.json", "{ broken")], &[]);
     let typed = r#"{"scripts": {"test": "x"}, "devDependencies": {"typescript": "5"}}"#;
     check(&[("package.json", typed), ("tsconfig.json", "")], &["npm run test", "npx tsc --noEmit"]);

@@ -3,6 +3,7 @@
 
 use serde_json::Value;
 
+use super::targets::is_target;
 use super::{ProjectCheck, ProjectDirectory};
 
 pub(super) fn detect_rust(directory: &ProjectDirectory<'_>) -> Vec<ProjectCheck> {
@@ -73,6 +74,39 @@ pub(super) fn detect_meson(directory: &ProjectDirectory<'_>) -> Vec<ProjectCheck
     let name = directory.find_first(&["meson.build"]);
     let test = "{ test -d build || meson setup build; } && meson test -C build";
     name.map(|name| directory.new_test(test, name)).into_iter().collect()
+}
+
+/// Tests of a project with a `configure` script that is not configured: in a directory that git
+/// ignores, because the script writes many files.
+pub(super) fn detect_autotools(directory: &ProjectDirectory<'_>) -> Vec<ProjectCheck> {
+    let Some(name) = directory.find_first(&["configure.ac", "configure.in", "configure"]) else {
+        return Vec::new();
+    };
+    let template = directory.read_text("Makefile.in");
+    let makes_checks = directory.has_file("Makefile.am");
+    let has_target =
+        |name: &str| template.is_some_and(|text| text.lines().any(|line| is_target(line, name)));
+    let target = match ["check", "test"].into_iter().find(|target| has_target(target)) {
+        Some(target) => format!("make {target}"),
+        None if makes_checks => "make check".to_owned(),
+        None if template.is_some() => "make".to_owned(),
+        None => return Vec::new(),
+    };
+    // Without the script, git must ignore what makes it, or it would be committed.
+    let ignored = directory.read_text(".gitignore").unwrap_or_default();
+    let is_ignored = ignored.lines().any(|it| it.trim().trim_start_matches('/') == "configure");
+    let bootstrap = match (name, is_ignored, directory.has_file("configure")) {
+        ("configure.ac" | "configure.in", true, _) => {
+            "{ test -x configure || autoreconf --install; } && "
+        }
+        (_, _, true) => "",
+        (_, _, false) => return Vec::new(),
+    };
+    let command = format!(
+        "{bootstrap}mkdir -p _build && echo '*' > _build/.gitignore && cd _build && \
+         {{ test -f Makefile || ../configure; }} && {target}"
+    );
+    vec![directory.new_test(command, name)]
 }
 
 pub(super) fn detect_java(directory: &ProjectDirectory<'_>) -> Vec<ProjectCheck> {

@@ -96,6 +96,8 @@ pub struct Summary {
     /// Control requests that the run received.
     #[serde(rename = "wishes")]
     pub control_requests: LatestItems<ControlRequestNote>,
+    /// Notes that no agent read and that resuming the run does not deliver.
+    pub unread_notes: Vec<String>,
     /// Refs with work that was removed from the work tree.
     pub kept: LatestItems<String>,
     pub warnings: LatestItems<String>,
@@ -379,6 +381,7 @@ impl Report {
             changed_files: self.changed_files.iter().cloned().collect(),
             failure_branches: self.failure_branches.clone(),
             control_requests: self.control_requests.clone(),
+            unread_notes: state.unread_notes().iter().map(|note| note.text.clone()).collect(),
             kept: self.kept.clone(),
             warnings: self.warnings.clone(),
             refused: self.refused.clone(),

@@ -48,6 +48,19 @@ fn send_link_up() -> io::Result<()> {
     }
 }
 
+/// The first port that any user may listen on.
+const FIRST_FREE_PORT: u16 = 1024;
+
+fn build_listener_error(port: u16, error: &io::Error) -> LaunchError {
+    let way = if port < FIRST_FREE_PORT && error.kind() == io::ErrorKind::PermissionDenied {
+        "; this backend cannot pass on ports below 1024 of this machine: `--sandbox=native` can, or \
+         use another port in `sandbox.network.allow` or the agent's address"
+    } else {
+        ""
+    };
+    LaunchError::new(format!("cannot pass on port {port} of this machine: {error}{way}"))
+}
+
 /// Creates the listeners of an endpoint and passes them to the proxy, on the connection that was
 /// opened before the sandbox was closed. The proxy serves them while a process in here holds that
 /// connection.
@@ -58,7 +71,7 @@ pub(super) fn hand_over_listeners(
     let forwards = endpoint.forwards.iter().map(|port| (*port, ListenerPurpose::Forward(*port)));
     for (port, purpose) in std::iter::once((PORT_INSIDE, ListenerPurpose::Proxy)).chain(forwards) {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))
-            .map_err(LaunchError::for_operation("create a listener for the proxy"))?;
+            .map_err(|error| build_listener_error(port, &error))?;
         proxy::hand_over_listener(proxy, purpose, &listener)
             .map_err(LaunchError::for_operation("pass a listener to the proxy"))?;
     }

@@ -308,6 +308,8 @@ pub(super) fn leave_user_namespace() -> Result<(), LaunchError> {
     // A program that does not run as root loses all rights at exec, except for these.
     let all = CapabilitySet::SYS_ADMIN
         | CapabilitySet::NET_ADMIN
+        // For ports below 1024 of the host, which get a listener inside.
+        | CapabilitySet::NET_BIND_SERVICE
         | CapabilitySet::SETPCAP
         | CapabilitySet::DAC_OVERRIDE
         | CapabilitySet::DAC_READ_SEARCH;

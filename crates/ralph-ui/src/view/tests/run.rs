@@ -73,7 +73,7 @@ fn a_run_in_a_pipe() {
         ⏳ Gate lint: running make lint
         ✔ Gate lint: passed, exit code 0 (1.2s)
         ⏳ Gate test: running make test
-        ✘ Gate test: failed, exit code 2 (1.2s); sent to the next agent
+        ✘ Gate test: failed, exit code 2 (1.2s)
           ⎿  test one ... FAILED
              expected 1, got 2
           output: .ralph/guardrail_1_test.log
@@ -131,7 +131,7 @@ fn a_run_in_a_log_is_ascii_with_times_and_keeps_to_its_width() {
         [23:21:07] [..] Gate lint: running make lint
         [23:21:07] [OK] Gate lint: passed, exit code 0 (1.2s)
         [23:21:07] [..] Gate test: running make test
-        [23:21:07] [ERR] Gate test: failed, exit code 2 (1.2s); sent to the next agent
+        [23:21:07] [ERR] Gate test: failed, exit code 2 (1.2s)
         [23:21:07]   |  test one ... FAILED
         [23:21:07]      expected 1, got 2
         [23:21:07]   output: .ralph/guardrail_1_test.log
@@ -229,7 +229,7 @@ fn a_verbose_run_shows_reasons() {
         [ralph] Running guardrail: make test
         [..] Gate test: running make test
         [ralph] Guardrail exited with code 2 (1.2s)
-        [ERR] Gate test: failed, exit code 2 (1.2s); sent to the next agent
+        [ERR] Gate test: failed, exit code 2 (1.2s)
           |  test one ... FAILED
              expected 1, got 2
           output: .ralph/guardrail_1_test.log

@@ -83,6 +83,23 @@ fn a_branch_that_cannot_be_used_ends_the_command() {
 }
 
 #[test]
+fn uncommitted_changes_are_refused_before_the_branch_is_switched() {
+    let sealed = project(&json!({}));
+    let before = current(&sealed);
+    sealed.write_file("mine.txt", "an edit");
+    let end = sealed.run_ralph(&["build", "--branch"]).expect_code(2);
+    assert!(end.stderr.contains("there are uncommitted changes"), "{}", end.stderr);
+    assert!(!end.stderr.contains("Switched"), "{}", end.stderr);
+    assert_eq!(current(&sealed), before);
+    assert_eq!(sealed.run_git(&["branch", "--list", "feature/*"]), "");
+    sealed.run_ralph(&["build", "--branch", "--set-aside"]).expect_code(0);
+    assert_eq!(
+        (current(&sealed), sealed.read_file("mine.txt")),
+        ("feature/y".into(), "an edit".into())
+    );
+}
+
+#[test]
 fn an_unfinished_run_is_named_at_the_next_start() {
     let sealed = project(&json!({ "tasks": { "branch": "ignore" }, "retries": { "max": 0 } }));
     let calls = json!([

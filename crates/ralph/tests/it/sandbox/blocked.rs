@@ -193,6 +193,23 @@ const GREETED: &str = "import socket, sys; \
     print(socket.create_connection((\"localhost\", int(sys.argv[1])), 20).recv(9).decode())";
 
 #[test]
+fn a_low_port_of_this_machine_is_passed_on_or_the_backend_says_why_not() {
+    for backend in hiding_backends() {
+        let sealed = Sealed::with_repository(env!("CARGO_BIN_EXE_ralph"));
+        let allow = json!({ "sandbox": { "network": { "allow": ["127.0.0.1:1023"] } } });
+        write_own_settings(&sealed, &allow);
+        let end = sealed.run_ralph(&["sandbox", "exec", "--backend", backend, "--", "true"]);
+        let is_named = end.stderr.contains("cannot pass on port 1023 of this machine")
+            && end.stderr.contains("`--sandbox=native` can");
+        assert!(
+            end.code == Some(0) || is_named && backend != "native",
+            "{backend}: {}",
+            end.stderr
+        );
+    }
+}
+
+#[test]
 fn a_server_of_this_machine_is_reached_by_gates_and_not_by_agents() {
     let server = TcpListener::bind("127.0.0.1:0").expect("a listener");
     let port = server.local_addr().expect("an address").port();
