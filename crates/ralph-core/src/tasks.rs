@@ -4,6 +4,7 @@ pub mod agent_list_edits;
 pub mod amend;
 pub mod attempt;
 pub mod checklist;
+pub mod earlier_work;
 pub mod expected_paths;
 pub mod external_edits;
 pub mod job;

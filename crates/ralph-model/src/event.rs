@@ -21,7 +21,7 @@ use crate::recipe::Recipe;
 use crate::refusal::Refusal;
 use crate::task::TaskList;
 use crate::units::{Millis, Timestamp};
-use crate::worker::{JobAssignment, JobResult, WorkerLimitKind};
+use crate::worker::{JobAssignment, JobResult, WorkerLimitKind, WorkerOrigin};
 use crate::worktree::{Checkpoint, CommitId, EndSnapshot, Landed, Observation, Survey, TreeId};
 
 /// The version of the journal's format. A reader that finds a greater one reads what it
@@ -198,6 +198,8 @@ pub enum Event {
     WorkerStarted {
         worker: WorkerId,
         place: String,
+        #[serde(default, skip_serializing_if = "WorkerOrigin::is_empty")]
+        origin: WorkerOrigin,
     },
     /// The sums of a worker's run so far.
     WorkerProgressed {

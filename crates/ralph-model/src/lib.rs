@@ -12,6 +12,7 @@ pub mod agent_list_diff;
 pub mod agent_output;
 pub mod amendment;
 pub mod attempt;
+pub mod attempt_label;
 pub mod budget;
 pub mod capability;
 pub mod child;

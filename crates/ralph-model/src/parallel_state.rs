@@ -14,7 +14,7 @@ use crate::outcome::Outcome;
 use crate::recipe::ParallelPolicy;
 use crate::task::{TaskList, TaskStatus};
 use crate::units::{Millis, Timestamp};
-use crate::worker::{JobAssignment, JobResult};
+use crate::worker::{JobAssignment, JobResult, WorkerOrigin};
 use crate::worktree::{CommitId, TreeId};
 
 /// The state of a parallel run.
@@ -54,6 +54,7 @@ pub struct RunningWorker {
     pub is_live: bool,
     /// The clone it works in, once known.
     pub place: Option<String>,
+    pub origin: WorkerOrigin,
     /// What its run has used.
     pub usage: Usage,
     pub iterations: u32,
@@ -144,6 +145,7 @@ impl RunningWorker {
             assignment,
             is_live: true,
             place: None,
+            origin: WorkerOrigin::default(),
             usage: Usage::default(),
             iterations: 0,
             ran: Millis::ZERO,

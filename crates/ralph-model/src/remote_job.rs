@@ -2,22 +2,19 @@
 //!
 //! Not here: the refs (`ralph-io`), and what a job leaves to the machine.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::attempt_label::AttemptLabel;
 use crate::control::ControlRequest;
 use crate::event::JOURNAL_VERSION;
 use crate::units::Millis;
 use crate::version::Version;
 use crate::worker::{Job, JobResult, WorkerEvent};
 use crate::worker_protocol::PROTOCOL;
-
-/// Which start of a job this is, such as `a2`. A service with retries of its own adds its number,
-/// as in `a2.1`. Names of refs contain it, so that a late push cannot replace another result.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct AttemptLabel(String);
+use crate::worktree::{Checkpoint, CommitId};
 
 /// A file `job.json`: a job as another machine gets it. It contains no secrets, and nothing that
 /// depends on a machine.
@@ -65,77 +62,28 @@ pub struct RemoteProgress {
     pub reports: Vec<WorkerEvent>,
 }
 
+/// A file `work.json` beside the journal of a worker that has not ended: what another machine
+/// needs to continue it. The checkpoints are the parents of the commit with this file.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct UnfinishedWork {
+    pub made_by: RemoteVersion,
+    pub machine: String,
+    /// How many iterations have ended.
+    pub iterations: u32,
+    /// How many events of the journal happened until then.
+    pub events: usize,
+    /// What the next iteration starts from.
+    pub start: Checkpoint,
+    /// The commits that keep the states in which iterations began.
+    pub checkpoints: BTreeMap<u32, CommitId>,
+}
+
 /// The versions that both sides must share.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RemoteVersion {
     pub protocol: u32,
     pub journal: u32,
     pub ralph: String,
-}
-
-/// A text is no label of an attempt.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not the label of an attempt, such as `a1`: letters, digits, dots and dashes")]
-pub struct BadLabel(pub String);
-
-impl AttemptLabel {
-    /// Returns the label of the first attempt.
-    pub fn new_first() -> Self {
-        Self("a1".to_owned())
-    }
-
-    /// Returns the label of the attempt after this one.
-    #[must_use]
-    pub fn next(&self) -> Self {
-        let number = self.0.strip_prefix('a').and_then(|it| it.split('.').next()?.parse().ok());
-        Self(format!("a{}", number.unwrap_or(1_u32).saturating_add(1)))
-    }
-
-    /// Returns whether this is an attempt, or a try within it by a service with own retries.
-    pub fn is_try_of(&self, attempt: &Self) -> bool {
-        let rest = self.0.strip_prefix(&attempt.0);
-        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-    }
-
-    /// Returns the text.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl TryFrom<String> for AttemptLabel {
-    type Error = BadLabel;
-
-    fn try_from(text: String) -> Result<Self, BadLabel> {
-        let is_plain = |it: char| it.is_ascii_alphanumeric() || it == '.' || it == '-';
-        let is_label = text.len() <= 40
-            && text.starts_with(|it: char| it.is_ascii_alphanumeric())
-            && text.chars().all(is_plain)
-            && !text.contains("..")
-            && !text.ends_with(['.', '-'])
-            && text.rsplit('.').next() != Some("lock");
-        if is_label { Ok(Self(text)) } else { Err(BadLabel(text)) }
-    }
-}
-
-impl std::str::FromStr for AttemptLabel {
-    type Err = BadLabel;
-
-    fn from_str(text: &str) -> Result<Self, BadLabel> {
-        text.to_owned().try_into()
-    }
-}
-
-impl From<AttemptLabel> for String {
-    fn from(label: AttemptLabel) -> Self {
-        label.0
-    }
-}
-
-impl fmt::Display for AttemptLabel {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
 }
 
 impl RemoteVersion {
@@ -164,22 +112,6 @@ impl fmt::Display for RemoteVersion {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn label(text: &str) -> AttemptLabel {
-        text.parse().expect("a label")
-    }
-
-    #[test]
-    fn labels_are_parts_of_refs_and_count_attempts() {
-        assert_eq!(AttemptLabel::new_first().next(), label("a2"));
-        assert_eq!(label("a9.3").next(), label("a10"));
-        assert!(label("a1.2").is_try_of(&label("a1")));
-        assert!(label("a1").is_try_of(&label("a1")));
-        assert!(!label("a12").is_try_of(&label("a1")));
-        for bad in ["", "a 1", "a/1", "a..1", "-a", "a1.lock", "a1.", "$(x)", "ä"] {
-            assert!(bad.parse::<AttemptLabel>().is_err(), "{bad}");
-        }
-    }
 
     #[test]
     fn a_patch_version_may_differ_and_nothing_else() {

@@ -12,6 +12,7 @@ use crate::agent::AgentKind;
 use crate::agent_output::Usage;
 use crate::amendment::AmendmentRecord;
 use crate::attempt::AttemptLog;
+use crate::attempt_label::AttemptLabel;
 use crate::budget::Budget;
 use crate::handoff::Handoff;
 use crate::ids::{IterationNumber, RunId, TaskId, WorkerId};
@@ -20,7 +21,7 @@ use crate::outcome::Outcome;
 use crate::recipe::{ClonePolicy, Recipe};
 use crate::task::Task;
 use crate::units::{Millis, Timestamp};
-use crate::worktree::{CommitId, TreeId};
+use crate::worktree::{Checkpoint, CommitId, TreeId};
 
 /// What is recorded of a job: everything but what follows from the recipe.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -68,6 +69,57 @@ pub struct Job {
     /// How clones are made.
     #[serde(default)]
     pub clones: ClonePolicy,
+    /// What another machine left of this job. Never part of a job from elsewhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub earlier: Option<Box<EarlierWork>>,
+}
+
+/// The work of an attempt at a job that another machine did not end. Its commits are in the
+/// repository of this one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EarlierWork {
+    pub from: TakenOver,
+    /// The journal up to the end of the last iteration.
+    pub journal: PathBuf,
+    /// What the next iteration starts from.
+    pub start: Checkpoint,
+    /// The commits that keep the states in which iterations began.
+    pub checkpoints: BTreeMap<u32, CommitId>,
+}
+
+/// Whose work a worker continues.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TakenOver {
+    pub machine: String,
+    pub attempt: AttemptLabel,
+    /// How many iterations it need not repeat.
+    pub iterations: u32,
+}
+
+/// Which machine does a job, at which attempt. Empty for a worker on the machine of the run.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkerOrigin {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempt: Option<AttemptLabel>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub taken_over: Option<TakenOver>,
+}
+
+impl WorkerOrigin {
+    /// Returns whether nothing is known of it.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl std::fmt::Display for TakenOver {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { machine, attempt, iterations } = self;
+        let plural = if *iterations == 1 { "" } else { "s" };
+        write!(f, "taken over from {machine} ({attempt}) after {iterations} iteration{plural}")
+    }
 }
 
 /// How a worker ended.
@@ -147,6 +199,8 @@ pub enum WorkerEvent {
     Started {
         worker: WorkerId,
         place: String,
+        #[serde(default, skip_serializing_if = "WorkerOrigin::is_empty")]
+        origin: WorkerOrigin,
     },
     /// After each iteration, with the sums of its run.
     Progressed {

@@ -93,9 +93,10 @@ pub(crate) fn describe_worker_event(
     };
     let find_running = |worker| state.parallel.as_ref().and_then(|it| it.running.get(worker));
     Some(match &recorded.event {
-        Event::WorkerStarted { worker, place } => {
+        Event::WorkerStarted { worker, place, origin } => {
             let how = find_running(worker).map(describe_start).unwrap_or_default();
-            (LineMark::Run, format!("{} started in slot {place}{how}", name(worker)))
+            let taken = origin.taken_over.as_ref().map(|it| format!(", {it}")).unwrap_or_default();
+            (LineMark::Run, format!("{} started in slot {place}{how}{taken}", name(worker)))
         }
         Event::WorkerProgressed { worker, doing, .. } if !doing.is_empty() => {
             (LineMark::Step, format!("{} {doing}", name(worker)))

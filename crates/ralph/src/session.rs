@@ -283,7 +283,7 @@ impl IsolatedRun<'_> {
         let Self { options, context, origin, setup, .. } = self;
         let sandboxed = setup.build_git_sandbox(context);
         let clone_setup = options.worker.as_ref().and_then(|worker| worker.setup.as_ref());
-        if let (RunOrigin::New, Some(clone_setup)) = (&*origin, clone_setup) {
+        if let Some(clone_setup) = clone_setup {
             clone_setup.run(context, setup)?;
         }
         let RunSetup { run, recipe, .. } = setup;

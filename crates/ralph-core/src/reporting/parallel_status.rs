@@ -5,12 +5,14 @@
 //! (`report::parallel_figures`).
 
 use ralph_model::agent::AgentKind;
+use ralph_model::attempt_label::AttemptLabel;
 use ralph_model::ids::{Role, TaskId, WorkerId};
 use ralph_model::outcome::Outcome;
 use ralph_model::parallel_state::{Candidate, ParallelState, RunningWorker};
 use ralph_model::recipe::{ParallelPolicy, Recipe};
 use ralph_model::run::RunState;
 use ralph_model::units::{Timestamp, Tokens, UsdMicros};
+use ralph_model::worker::TakenOver;
 use serde::Serialize;
 
 /// The status of a parallel run.
@@ -40,6 +42,12 @@ pub struct WorkerSummary {
     pub round: u32,
     /// Where it works, once known.
     pub slot: Option<String>,
+    /// The machine that does the job, if it is not the one of the run.
+    pub machine: Option<String>,
+    /// Its attempt there, such as `a2`.
+    pub attempt: Option<AttemptLabel>,
+    /// Whose work it continues, if another machine began it.
+    pub taken_over_from: Option<TakenOver>,
     pub is_live: bool,
     /// What it does, for people.
     pub doing: String,
@@ -157,6 +165,9 @@ fn summarize_worker(worker: &RunningWorker) -> WorkerSummary {
         task: worker.assignment.task.clone(),
         round: worker.assignment.round,
         slot: worker.place.clone(),
+        machine: worker.origin.machine.clone(),
+        attempt: worker.origin.attempt.clone(),
+        taken_over_from: worker.origin.taken_over.clone(),
         is_live: worker.is_live,
         doing: doing.to_owned(),
         iterations: worker.iterations,

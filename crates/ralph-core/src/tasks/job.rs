@@ -78,7 +78,8 @@ pub fn build_job(state: &RunState, worker: &RunningWorker) -> Option<Job> {
     let keep = state.parallel.iter().flat_map(|it| it.running.keys()).cloned().collect();
     let (assignment, run, project) = (assignment.clone(), state.run.clone(), state.project.clone());
     let clones = state.recipe.parallel.as_ref().map(|it| it.clones.clone()).unwrap_or_default();
-    Some(Job { assignment, run, project, task_file, recipe: Box::new(recipe), keep, clones })
+    let (recipe, earlier) = (Box::new(recipe), None);
+    Some(Job { assignment, run, project, task_file, recipe, keep, clones, earlier })
 }
 
 /// Returns what a worker knows of the run.

@@ -8,11 +8,12 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use ralph_model::agent::{AgentChoice, AgentKind};
+use ralph_model::attempt_label::AttemptLabel;
 use ralph_model::guard_policy::GuardPolicy;
 use ralph_model::ids::Role;
 use ralph_model::memory::Documentation;
 use ralph_model::recipe::{ClonePolicy, CommitPolicy, Work};
-use ralph_model::remote_job::{AttemptLabel, JobEnd};
+use ralph_model::remote_job::JobEnd;
 use ralph_model::sandbox::SandboxPolicy;
 use ralph_model::worker::{Job, JobResult};
 
@@ -47,6 +48,7 @@ pub fn strip_machine_values(job: &mut Job, top: &Path) {
     job.project = job.project.strip_prefix(top).map(PathBuf::from).unwrap_or_default();
     job.task_file = job.task_file.file_name().map(PathBuf::from).unwrap_or_default();
     job.clones = ClonePolicy::default();
+    job.earlier = None;
     let recipe = &mut job.recipe;
     recipe.sandbox = SandboxPolicy::default();
     recipe.guard = GuardPolicy::default();

@@ -16,16 +16,19 @@ use super::setting::{
 /// A place whose project has these tasks. Agents note their call, wait for the file `go`, and
 /// write a file named after the task.
 fn project(tasks: &[&str]) -> FleetPlace {
+    let work = "while [ ! -e ROOT/go ]; do sleep 0.05; done; echo $RALPH_TASK > $RALPH_TASK.txt";
+    project_with(tasks, work, &json!([]))
+}
+
+/// A place whose agents note their call and run a command, in which `ROOT` is the place.
+fn project_with(tasks: &[&str], work: &str, gates: &Value) -> FleetPlace {
     let place = FleetPlace::new(ServerProcess::shared());
     let bin = place.path().join("bin");
     fs::remove_file(bin.join("ralph")).expect("removed");
     symlink(find_ralph(), bin.join("ralph")).expect("a link");
     symlink(env!("CARGO_BIN_EXE_ralph-fleet"), bin.join("ralph-fleet")).expect("a link");
-    let root = place.path().display();
-    let command = format!(
-        "echo $RALPH_TASK >> {root}/calls; while [ ! -e {root}/go ]; do sleep 0.05; done; \
-         echo $RALPH_TASK > $RALPH_TASK.txt"
-    );
+    let root = place.path().to_string_lossy().into_owned();
+    let command = format!("echo $RALPH_TASK >> ROOT/calls; {work}").replace("ROOT", &root);
     let done = json!({ "task_completed": { "summary": "Wrote it.", "fully_complete": true } });
     let calls = json!([{ "do": [{ "run": { "command": command } }, { "handoff": done }] }]);
     let scenario = place.path().join("scenario.json");
@@ -34,6 +37,7 @@ fn project(tasks: &[&str]) -> FleetPlace {
         "agent": { "command": "sim", "flags": [scenario] },
         "review": { "enabled": false },
         "preventSleep": false,
+        "gates": gates,
     });
     let home = place.path().join("home/.config/ralph");
     fs::create_dir_all(&home).expect("a directory");
@@ -129,6 +133,34 @@ fn a_list_lands_although_a_node_is_killed() {
     println!("an agent works again after {took:?}");
     fs::write(place.path().join("go"), "").expect("written");
     assert_landed(&place, run, "build", &["a", "b", "c", "d"]);
+}
+
+#[test]
+fn another_node_continues_after_the_last_iteration() {
+    let work = "if [ ! -e half1 ]; then echo 1 > half1; \
+                else while [ ! -e ROOT/go ]; do sleep 0.05; done; echo 2 > half2; fi";
+    let gates = json!([{ "command": "test -e half2" }]);
+    let place = project_with(&["a"], work, &gates);
+    let mut first = place.start_node("n1");
+    let run = start_build(&place, "2");
+    wait_for_calls(&place, 2);
+    wait_until("the work is on the remote", || {
+        let refs = git(&place, &["-C", "list.git", "for-each-ref", "--format=%(refname)"]);
+        let journal = refs.lines().find(|it| it.contains("/journals/"));
+        let list = |it| git(&place, &["-C", "list.git", "ls-tree", "--name-only", it]);
+        journal.is_some_and(|it| list(it).contains("work.json"))
+    });
+    let _second = place.start_node("n2");
+    first.kill();
+    // One call on the second node, not two.
+    wait_for_calls(&place, 3);
+    fs::write(place.path().join("go"), "").expect("written");
+    assert_landed(&place, run, "build", &["a"]);
+    assert_eq!(calls(&place), 3);
+    assert!(log(&place, "build").contains("taken over from n1"), "{}", log(&place, "build"));
+    for half in ["half1", "half2"] {
+        assert!(place.path().join("project").join(half).is_file(), "{half}");
+    }
 }
 
 #[test]

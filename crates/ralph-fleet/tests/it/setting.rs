@@ -286,6 +286,8 @@ impl FleetPlace {
         let mut command = self.build_command_on(machine, env!("CARGO_BIN_EXE_ralph-fleet"));
         command.args(["join", address, "--name", name, "--slots", "2"]);
         command.args(["--repository", &self.repository()]).env("TEST_NODE", name);
+        // A machine of its own.
+        command.env("XDG_STATE_HOME", self.path().join(format!("state-{name}")));
         command.arg("--directory").arg(self.path().join(format!("node-{name}")));
         let log = fs::File::create(self.path().join(format!("node-{name}.log"))).expect("a file");
         let child = command.stdout(log).stderr(Stdio::null()).spawn().expect("it starts");

@@ -41,6 +41,7 @@ mod ref_files;
 mod remote_refs;
 mod repository;
 mod restore;
+mod run_checkpoints;
 mod run_refs;
 mod scan;
 mod scm_call;

@@ -17,10 +17,11 @@ use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use ralph_model::attempt_label::AttemptLabel;
 use ralph_model::control::ControlRequest;
 use ralph_model::ids::{RunId, WorkerId};
 use ralph_model::recipe::Recipe;
-use ralph_model::remote_job::{AttemptLabel, RemoteJob};
+use ralph_model::remote_job::RemoteJob;
 use ralph_model::worker::WorkerEvent;
 use ralph_model::worker_protocol::{HostReport, HostRequest, PROTOCOL};
 use ralph_model::worktree::CommitId;

@@ -12,6 +12,7 @@ mod host_client;
 mod lifeline;
 mod progress;
 mod remote_worker;
+mod unfinished_work;
 
 pub use git_host::{GitWorkerHost, StartKind, serve_jobs_over_git};
 pub use host::{WorkerHost, serve_jobs};
@@ -21,3 +22,4 @@ pub use progress::{ProgressView, WorkerOutput};
 pub use remote_worker::{
     FetchedJob, RemoteEnd, RemoteWorker, WantedJob, fetch_job, find_machine_name,
 };
+pub use unfinished_work::fetch_earlier_work;

@@ -10,16 +10,20 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use ralph_core::ports::{FetchOutcome, VcsError, Workers};
-use ralph_model::ids::WorkerId;
+use ralph_model::attempt_label::AttemptLabel;
+use ralph_model::ids::{RunId, WorkerId};
 use ralph_model::remote_job::{
-    AttemptLabel, JobEnd, RemoteJob, RemoteProgress, RemoteResult, RemoteVersion,
+    JobEnd, RemoteJob, RemoteProgress, RemoteResult, RemoteVersion, UnfinishedWork,
 };
 use ralph_model::units::Millis;
 use ralph_model::worker::{Job, JobAssignment, WorkerEvent};
 use ralph_model::worktree::CommitId;
 
-use super::git_host::files::{JOB_FILE, JOURNAL_FILE, PROGRESS_FILE, RESULT_FILE, read_json};
+use super::git_host::files::{
+    JOB_FILE, JOURNAL_FILE, PROGRESS_FILE, RESULT_FILE, WORK_FILE, read_json,
+};
 use super::git_host::push_patiently;
+use super::unfinished_work::collect_work;
 use crate::clock;
 use crate::git::{RefUpdate, RemoteError, RemoteRefs, is_object_id};
 use crate::mask::Masker;
@@ -90,6 +94,13 @@ struct ReportedProgress {
     iterations: u32,
     /// Whether there is something to push.
     is_due: bool,
+}
+
+/// Whether a job still runs: only then another machine may continue it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum JobStage {
+    Running,
+    Ended,
 }
 
 /// Returns how this machine calls itself.
@@ -259,7 +270,11 @@ impl RemoteWorker<'_> {
         };
         let extend = |place: &str| format!("{}/{place}{again}", self.machine);
         match &mut event {
-            WorkerEvent::Started { place, .. } => *place = extend(place),
+            WorkerEvent::Started { place, origin, .. } => {
+                *place = extend(place);
+                origin.machine = Some(self.machine.to_owned());
+                origin.attempt = Some(self.attempt.clone());
+            }
             WorkerEvent::Ended { result, .. } => result.place = extend(&result.place),
             WorkerEvent::Progressed { .. }
             | WorkerEvent::Limited { .. }
@@ -270,7 +285,7 @@ impl RemoteWorker<'_> {
     }
 
     fn push_progress(&mut self, progress: &ReportedProgress) {
-        let pushed = self.commit_progress(progress).map_err(RemoteError::from);
+        let pushed = self.commit_progress(progress, JobStage::Running).map_err(RemoteError::from);
         let pushed = pushed.and_then(|update| self.refs.push_refs(&[update]));
         if let Err(error) = pushed {
             self.warn(format!("{error}; the work continues"));
@@ -282,23 +297,44 @@ impl RemoteWorker<'_> {
     }
 
     /// Writes a commit with what was reported so far, and with the journal.
-    fn commit_progress(&self, progress: &ReportedProgress) -> Result<RefUpdate, VcsError> {
+    fn commit_progress(
+        &self,
+        progress: &ReportedProgress,
+        stage: JobStage,
+    ) -> Result<RefUpdate, VcsError> {
         let reports = RemoteProgress { reports: progress.reports.clone() };
         let reports = serde_json::to_vec(&reports).unwrap_or_default();
-        let journal = find_worker_run(self.root, self.worker()).map(|known| {
+        let known = find_worker_run(self.root, self.worker());
+        let journal = known.as_ref().map(|known| {
             RunDir::from_path(known.state.join("runs").join(&self.worker().0)).journal_path()
         });
         let journal = journal.and_then(|path| read_whole_lines(&path).ok());
         let journal = self.masker.mask_bytes(journal.as_deref().unwrap_or_default()).into_owned();
         let mut files = vec![(PROGRESS_FILE, self.masker.mask_bytes(&reports).into_owned())];
+        let mut parents = Vec::new();
+        // The machine that takes the job over begins with the first iteration without this.
+        if let (JobStage::Running, Some(known)) = (stage, known)
+            && let Some(work) = self.collect_work(&known.project, &journal)
+        {
+            parents.extend(work.checkpoints.values().cloned());
+            files.push((WORK_FILE, serde_json::to_vec(&work).unwrap_or_default()));
+        }
         if !journal.is_empty() {
             files.push((JOURNAL_FILE, journal));
         }
         let mut files: Vec<(&str, &[u8])> =
             files.iter().map(|(name, bytes)| (*name, bytes.as_slice())).collect();
         files.sort_unstable();
-        let commit = self.refs.commit_files(&files, &[], "ralph: progress")?;
+        let commit = self.refs.commit_files(&files, &parents, "ralph: progress")?;
         Ok(RefUpdate::Move { name: self.build_name("journals"), commit })
+    }
+
+    /// Returns what another machine needs to continue the work, if there is some.
+    fn collect_work(&self, project: &Path, journal: &[u8]) -> Option<UnfinishedWork> {
+        let below = self.fetched.package.job.project.components().count();
+        let clone = project.ancestors().nth(below)?;
+        let by = (self.machine, self.version);
+        collect_work(self.refs, self.worker(), clone, journal, by).ok().flatten()
     }
 
     fn build_name(&self, kind: &str) -> String {
@@ -314,6 +350,8 @@ impl RemoteWorker<'_> {
         };
         let is_needless = || false;
         let (refs, patience) = (self.refs, self.patience);
+        // What stays if this fails only takes space.
+        let _ = refs.repository.remove_checkpoints(&RunId(self.worker().0.clone()));
         let mut warn = |text: String| (self.report)(&WorkerEvent::Warning { text });
         match push_patiently(refs, &updates, patience, &mut warn, &is_needless) {
             // The first result of an attempt counts.
@@ -366,7 +404,7 @@ impl RemoteWorker<'_> {
                 let name = self.build_name("candidates");
                 RefUpdate::Create { name, commit }
             }));
-            updates.push(self.commit_progress(progress)?);
+            updates.push(self.commit_progress(progress, JobStage::Ended)?);
         }
         Ok(updates)
     }

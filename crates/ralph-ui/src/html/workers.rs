@@ -9,6 +9,7 @@ use super::foreign_text::{clean_line, render_time};
 use super::sections::{render_section, render_table};
 use super::{RunActivity, WorkerKeys};
 use crate::report::{describe_figures, list_conflicts, list_slots};
+use crate::status::workers::describe_work;
 use crate::time::WallClock;
 
 /// Returns the section about workers, if the run has some.
@@ -40,7 +41,7 @@ fn render_now(parallel: &ParallelStatus, keys: &WorkerKeys, clock: &WallClock) -
                     td { (clean_line(worker.slot.as_deref().unwrap_or("-"))) }
                     th scope="row" { (render_link(&worker.worker, &worker.task.0, keys)) }
                     td.n { (worker.round) }
-                    td { (clean_line(&worker.doing)) }
+                    td { (clean_line(&describe_work(worker))) }
                     td.n { (worker.iterations) }
                     td.n { @if let Some(cost) = worker.cost { (cost) } }
                     td { (render_time(clock, worker.since)) }

@@ -66,7 +66,13 @@ fn list_open_work(status: &ParallelStatus) -> Vec<(String, String)> {
 
 /// Returns the slots that a task was worked on in, in order.
 pub(crate) fn list_slots(task: &TaskRounds) -> String {
-    let slots = task.workers.iter().map(|it| it.slot.as_deref().unwrap_or("-"));
+    let slots = task.workers.iter().map(|it| {
+        let slot = it.slot.as_deref().unwrap_or("-");
+        match &it.taken_over_from {
+            Some(taken) => format!("{slot} {taken}"),
+            None => slot.to_owned(),
+        }
+    });
     slots.collect::<Vec<_>>().join(", ")
 }
 

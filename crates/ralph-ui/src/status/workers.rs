@@ -70,11 +70,19 @@ fn format_worker(worker: &WorkerSummary, now: Timestamp) -> [String; 6] {
     [
         worker.slot.as_deref().map_or_else(|| "-".to_owned(), format_line),
         format!("{}{round}", format_task_id(&worker.task)),
-        format_line(&worker.doing),
+        format_line(&describe_work(worker)),
         format!("{count} iteration{}", stream::choose_plural(count as usize)),
         worker.cost.map(|cost| cost.to_string()).unwrap_or_default(),
         format_countdown(now.elapsed_since(worker.since)),
     ]
+}
+
+/// Returns what a worker does, and whose work it continues.
+pub(crate) fn describe_work(worker: &WorkerSummary) -> String {
+    match &worker.taken_over_from {
+        Some(taken) => format!("{}; {taken}", worker.doing),
+        None => worker.doing.clone(),
+    }
 }
 
 fn count_candidates(count: usize) -> String {

@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use ralph_model::remote_job::AttemptLabel;
+use ralph_model::attempt_label::AttemptLabel;
 use ralph_model::units::Millis;
 
 use crate::settings::types::quantity::DurationSetting;

@@ -14,15 +14,16 @@ use ralph_io::git::{REF_PREFIX, RemoteError, RemoteRefs, clone_project};
 use ralph_io::process::{StopStage, Watch};
 use ralph_io::store::{ProjectLayout, RunDir};
 use ralph_io::workers::{
-    FetchedJob, HostOwner, HostedWorkers, RemoteEnd, RemoteWorker, WantedJob, fetch_job,
-    find_machine_name,
+    FetchedJob, HostOwner, HostedWorkers, RemoteEnd, RemoteWorker, WantedJob, fetch_earlier_work,
+    fetch_job, find_machine_name,
 };
 use ralph_model::agent::AgentKind;
+use ralph_model::attempt_label::AttemptLabel;
 use ralph_model::gate::GateCheck;
 use ralph_model::outcome::{ExitStatus, Outcome};
 use ralph_model::recipe::ParallelPolicy;
 use ralph_model::remote_job::{JobEnd, RemoteVersion};
-use ralph_model::worker::{Job, WorkerEvent};
+use ralph_model::worker::{EarlierWork, Job, WorkerEvent};
 use ralph_model::worker_protocol::HostReport;
 
 use super::git_worker_host::{choose_remote, open_repository};
@@ -75,6 +76,10 @@ pub(crate) fn main(common: &CommonArgs, args: &RemoteWorkerArgs) -> Result<ExitS
     let masker = secrets::build_masker(&clone.env, &fetched.package.job.recipe);
     let attempt = args.attempt.clone().unwrap_or_else(|| fetched.package.attempt.clone());
     let prepared = prepare_job(&clone, &refs, &fetched, &layout, &files);
+    let prepared = prepared.map(|(mut job, workers)| {
+        job.earlier = find_earlier_work(&refs, &job, &attempt, &files, &mut report);
+        (job, workers)
+    });
     let masker = match &prepared {
         // The agents' own variables are those of this machine.
         Ok((job, _)) => secrets::build_masker(&clone.env, &job.recipe),
@@ -150,6 +155,22 @@ fn prepare_job(
     let spawn = build_worker_spawn(&project, "__workers", &slots, None)?;
     let workers = HostedWorkers::new(spawn, HostOwner::Ralph, files.join("host.log"), VERSION);
     Ok((job, workers))
+}
+
+/// Returns the work of an earlier attempt on another machine, if there is some.
+fn find_earlier_work(
+    refs: &RemoteRefs,
+    job: &Job,
+    attempt: &AttemptLabel,
+    files: &Path,
+    report: &mut dyn FnMut(&WorkerEvent),
+) -> Option<Box<EarlierWork>> {
+    let found = fetch_earlier_work(refs, &job.assignment.worker, attempt, files, VERSION);
+    let found = found.inspect_err(|error| {
+        let text = format!("the work of other machines is not continued: {error}");
+        report(&WorkerEvent::Warning { text });
+    });
+    found.ok().flatten().map(Box::new)
 }
 
 /// Returns what the settings of this machine say about jobs.
@@ -248,7 +269,10 @@ fn print_report(event: &WorkerEvent, as_json: bool) {
 
 fn describe_report(event: &WorkerEvent) -> Option<String> {
     Some(match event {
-        WorkerEvent::Started { worker, place } => format!("{worker} works in {place}."),
+        WorkerEvent::Started { worker, place, origin } => match &origin.taken_over {
+            Some(taken) => format!("{worker} works in {place}, {taken}."),
+            None => format!("{worker} works in {place}."),
+        },
         WorkerEvent::Progressed { doing, .. } if doing.is_empty() => return None,
         WorkerEvent::Progressed { doing, .. } => format!("  {doing}"),
         WorkerEvent::Limited { agent, .. } => format!("  a limit of {}", agent.name()),

@@ -1,6 +1,8 @@
 //! The hidden commands of parallel runs: a worker, which does one job in its own clone as an
 //! ordinary run, and the local worker host, which starts workers.
 
+mod takeover;
+
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use std::{fs, thread};
@@ -23,7 +25,8 @@ use ralph_model::outcome::{ExitStatus, Outcome};
 use ralph_model::recipe::{ClonePolicy, Recipe, Work};
 use ralph_model::run::RunState;
 use ralph_model::sandbox::SandboxPolicy;
-use ralph_model::worker::{Job, JobResult, WorkerEvent};
+use ralph_model::worker::{Job, JobResult, WorkerEvent, WorkerOrigin};
+use ralph_model::worktree::{CommitId, TreeId};
 
 use crate::cli::CommonArgs;
 use crate::cli_error::CliError;
@@ -97,11 +100,16 @@ fn do_job(
     let clones = clones.unwrap_or_else(|| root.clone());
     let slot = acquire_slot(build_slot_request(&clones, &source, &job))
         .map_err(|error| CliError::from_error(ExitStatus::Incomplete, &error))?;
-    let mut run = WorkerJob { job, source, slot, root, clones, slots };
-    let state = run.read_state().filter(|_| run.has_clone(&project));
-    let made = if state.is_none() { run.make_clone(output) } else { Ok(()) };
+    let mut run = WorkerJob { job, source, slot, root, clones, slots, is_taken_over: false };
+    let mut state = run.read_state().filter(|_| run.has_clone(&project));
+    let mut origin = WorkerOrigin::default();
+    if let Some((taken, from)) = run.take_over(&project, state.as_ref(), output) {
+        (state, origin.taken_over) = (taken, from);
+    }
+    let made = if state.is_none() { run.make_new_clone(output) } else { Ok(()) };
     let place = run.slot.name().to_owned();
-    output.report(WorkerEvent::Started { worker: output.worker.clone(), place: place.clone() });
+    let worker = output.worker.clone();
+    output.report(WorkerEvent::Started { worker, place: place.clone(), origin });
     if let Err(error) = made {
         let outcome = Outcome::WorkersFailed { message: error.message };
         return Ok(JobResult::without_work(outcome, &place, run.slot.clone_path()));
@@ -136,6 +144,16 @@ struct WorkerJob {
     /// Where the slots are.
     clones: PathBuf,
     slots: GateSlots,
+    /// Whether the run began on another machine.
+    is_taken_over: bool,
+}
+
+/// What is in the clone of a worker at first.
+struct CloneStart {
+    base: CommitId,
+    branch: Option<String>,
+    /// Uncommitted work.
+    tree: Option<TreeId>,
 }
 
 fn build_slot_request<'a>(
@@ -231,7 +249,10 @@ impl WorkerJob {
                 start_tree: assignment.start_tree.clone(),
                 list: self.find_list(),
                 borrowed: find_object_directories(&self.source),
-                setup: due_setup.as_ref().and_then(|_| self.build_setup(main)),
+                setup: due_setup
+                    .as_ref()
+                    .filter(|_| state.is_none() || self.is_taken_over)
+                    .and_then(|_| self.build_setup(main)),
                 gate_slots: self.slots.clone(),
                 output: output.clone(),
             }),
@@ -259,8 +280,17 @@ impl WorkerJob {
         journal::fold_journal(&files.journal_path()).map_err(CliError::from_input_error)
     }
 
-    /// Makes the clone for a new job. A slot with work that cannot be saved is not used.
-    fn make_clone(&mut self, output: &WorkerOutput) -> Result<(), CliError> {
+    /// Makes the clone for a new job.
+    fn make_new_clone(&mut self, output: &WorkerOutput) -> Result<(), CliError> {
+        let missing = || CliError::for_input("the job names no commit to start from");
+        let base = self.job.assignment.base.clone().ok_or_else(missing)?;
+        let branch = self.source.current_branch().map_err(CliError::from_git_error)?;
+        // The start tree is written by the run, which counts changes from the base.
+        self.make_clone(CloneStart { base, branch, tree: None }, output)
+    }
+
+    /// Makes a clone. A slot with work that cannot be saved is not used.
+    fn make_clone(&mut self, start: CloneStart, output: &WorkerOutput) -> Result<(), CliError> {
         let free = find_free_space(self.slot.directory());
         if free.is_ok_and(|free| free < self.job.clones.keep_free) {
             return Err(CliError::for_input(format!(
@@ -268,12 +298,9 @@ impl WorkerJob {
                 self.slot.directory().display()
             )));
         }
-        let missing = || CliError::for_input("the job names no commit to start from");
-        let base = self.job.assignment.base.clone().ok_or_else(missing)?;
-        let branch = self.source.current_branch().map_err(CliError::from_git_error)?;
         let ClonePolicy { include, copy_limit, .. } = self.job.clones.clone();
-        // The start tree is written by the run, which counts changes from the base.
-        let request = CloneRequest { base, branch, start_tree: None, include, copy_limit };
+        let CloneStart { base, branch, tree } = start;
+        let request = CloneRequest { base, branch, start_tree: tree, include, copy_limit };
         loop {
             match prepare_clone(&self.source, &self.slot, &request) {
                 Ok(prepared) => {

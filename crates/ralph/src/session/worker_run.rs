@@ -39,7 +39,7 @@ pub(crate) struct WorkerRun {
     pub(crate) list: PathBuf,
     /// Directories of git objects that its clone borrows.
     pub(crate) borrowed: Vec<PathBuf>,
-    /// The command that sets up its clone, if it has to run.
+    /// The command that sets up its clone, if it is new and the command has to run.
     pub(crate) setup: Option<CloneSetup>,
     /// The limit on gates that all workers of the run share.
     pub(crate) gate_slots: GateSlots,

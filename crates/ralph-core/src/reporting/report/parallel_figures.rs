@@ -6,12 +6,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ralph_model::agent_output::Usage;
+use ralph_model::attempt_label::AttemptLabel;
 use ralph_model::event::{Event, Recorded};
 use ralph_model::ids::{Role, TaskId, WorkerId};
 use ralph_model::judgement::Verdict;
 use ralph_model::parallel_state::MergeOutcome;
 use ralph_model::run::RunState;
 use ralph_model::units::Millis;
+use ralph_model::worker::TakenOver;
 use serde::Serialize;
 
 use super::ResourceUse;
@@ -65,6 +67,12 @@ pub struct WorkerRunSummary {
     pub round: u32,
     /// Where it worked, once known.
     pub slot: Option<String>,
+    /// The machine that did the job, if it was not the one of the run.
+    pub machine: Option<String>,
+    /// Its last attempt there.
+    pub attempt: Option<AttemptLabel>,
+    /// Whose work it continued, if another machine began it.
+    pub taken_over_from: Option<TakenOver>,
     pub spent: ResourceUse,
 }
 
@@ -106,13 +114,19 @@ impl WorkerCounts {
                         worker: assignment.worker.clone(),
                         round: assignment.round,
                         slot: None,
+                        machine: None,
+                        attempt: None,
+                        taken_over_from: None,
                         spent: ResourceUse::default(),
                     });
                 }
             }
-            Event::WorkerStarted { worker, place } => {
+            Event::WorkerStarted { worker, place, origin } => {
                 if let Some(run) = self.find_worker(worker) {
                     run.slot = Some(place.clone());
+                    run.machine.clone_from(&origin.machine);
+                    run.attempt.clone_from(&origin.attempt);
+                    run.taken_over_from.clone_from(&origin.taken_over);
                 }
             }
             Event::WorkerProgressed { worker, usage, iterations, ran, doing: _ } => {

@@ -7,7 +7,7 @@ use ralph_model::event::{Event, Recorded};
 use ralph_model::ids::WorkerId;
 use ralph_model::run::RunState;
 use ralph_model::units::{Millis, Timestamp};
-use ralph_model::worker::JobAssignment;
+use ralph_model::worker::{JobAssignment, WorkerOrigin};
 
 use super::span_names::{list_usage_attributes, name_outcome};
 use super::{Attribute, OpenSpan, SpanStatus, Telemetry, TraceSpan};
@@ -26,6 +26,7 @@ struct OpenWorkerSpan {
     parent: Option<u64>,
     assignment: JobAssignment,
     slot: Option<String>,
+    origin: WorkerOrigin,
     usage: Usage,
     iterations: u32,
 }
@@ -43,14 +44,16 @@ impl Telemetry {
                     parent: self.segment_id(),
                     assignment: (**assignment).clone(),
                     slot: None,
+                    origin: WorkerOrigin::default(),
                     usage: Usage::default(),
                     iterations: 0,
                 };
                 self.workers.open.insert(assignment.worker.clone(), span);
             }
-            Event::WorkerStarted { worker, place } => {
+            Event::WorkerStarted { worker, place, origin } => {
                 if let Some(span) = self.workers.open.get_mut(worker) {
                     span.slot = Some(place.clone());
+                    span.origin.clone_from(origin);
                 }
             }
             Event::WorkerProgressed { worker, usage, iterations, .. } => {
@@ -90,6 +93,10 @@ impl Telemetry {
             ("ralph.iterations", span.iterations.into()),
         ];
         attributes.extend(span.slot.map(|slot| ("ralph.worker.slot", slot.into())));
+        let WorkerOrigin { machine, attempt, taken_over } = span.origin;
+        attributes.extend(machine.map(|it| ("ralph.worker.machine", it.into())));
+        attributes.extend(attempt.map(|it| ("ralph.worker.attempt", it.as_str().into())));
+        attributes.extend(taken_over.map(|it| ("ralph.worker.taken_over_from", it.machine.into())));
         attributes.extend(list_usage_attributes(span.usage));
         let status = match result {
             LOST => SpanStatus::Error(LOST.to_owned()),

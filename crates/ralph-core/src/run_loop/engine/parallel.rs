@@ -125,7 +125,9 @@ impl Engine<'_> {
             {
                 return Ok(());
             }
-            WorkerEvent::Started { worker, place } => Event::WorkerStarted { worker, place },
+            WorkerEvent::Started { worker, place, origin } => {
+                Event::WorkerStarted { worker, place, origin }
+            }
             WorkerEvent::Progressed { worker, usage, iterations, ran, doing } => {
                 Event::WorkerProgressed { worker, usage, iterations, ran, doing }
             }

@@ -43,9 +43,10 @@ pub(super) fn apply_worker_event(state: &mut RunState, recorded: &Recorded) {
                 tasks.mark_in_progress(&assignment.task);
             }
         }
-        Event::WorkerStarted { worker, place } => {
+        Event::WorkerStarted { worker, place, origin } => {
             if let Some(running) = parallel.running.get_mut(worker) {
                 running.place = Some(place.clone());
+                running.origin.clone_from(origin);
             }
         }
         Event::WorkerProgressed { worker, usage, iterations, ran, doing } => {

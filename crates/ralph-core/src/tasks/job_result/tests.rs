@@ -40,6 +40,7 @@ fn job(iterations: u32) -> Job {
         recipe,
         keep: Vec::new(),
         clones: ClonePolicy::default(),
+        earlier: None,
     }
 }
 

@@ -31,6 +31,7 @@ fn job(agent: AgentChoice) -> Job {
         recipe: Box::new(recipe),
         keep: Vec::new(),
         clones: ClonePolicy { directory: Some("/fast".into()), ..ClonePolicy::default() },
+        earlier: None,
     }
 }
 

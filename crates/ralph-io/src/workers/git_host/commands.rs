@@ -7,8 +7,8 @@ use std::process::{ChildStdout, Stdio};
 use std::thread;
 use std::time::Duration;
 
+use ralph_model::attempt_label::AttemptLabel;
 use ralph_model::ids::WorkerId;
-use ralph_model::remote_job::AttemptLabel;
 
 use super::{GitJobs, HostMessage, OpenJob, StartKind};
 use crate::process::{Companion, Spawn};

@@ -11,6 +11,7 @@ pub(in crate::workers) const RESULT_FILE: &str = "result.json";
 /// Files of a commit with the progress of a worker.
 pub(in crate::workers) const PROGRESS_FILE: &str = "progress.json";
 pub(in crate::workers) const JOURNAL_FILE: &str = "journal.jsonl";
+pub(in crate::workers) const WORK_FILE: &str = "work.json";
 
 /// Reads a file of a commit; none if it is not there or means nothing to this version.
 pub(in crate::workers) fn read_json<T: DeserializeOwned>(

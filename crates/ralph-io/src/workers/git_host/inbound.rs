@@ -7,9 +7,10 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use ralph_core::landing::failure_branch::is_failure_branch;
+use ralph_model::attempt_label::AttemptLabel;
 use ralph_model::ids::{RunId, WorkerId};
 use ralph_model::outcome::Outcome;
-use ralph_model::remote_job::{AttemptLabel, JobEnd, RemoteProgress, RemoteResult, RemoteVersion};
+use ralph_model::remote_job::{JobEnd, RemoteProgress, RemoteResult, RemoteVersion};
 use ralph_model::worker::{Job, JobAssignment, JobResult, WorkerEvent};
 use ralph_model::worktree::CommitId;
 
@@ -18,6 +19,14 @@ use super::outbound::build_local_name;
 use super::{GitJobs, report, warn};
 use crate::git::{RefUpdate, RemoteError};
 use crate::store::imported_runs::import_journal;
+
+/// What an accepted result means for what is left on the remote.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum AcceptedEnd {
+    Final,
+    /// There may be another attempt.
+    Lost,
+}
 
 impl GitJobs<'_> {
     /// Looks for results and signs of life.
@@ -60,8 +69,17 @@ impl GitJobs<'_> {
         let wanted = job.ended.as_ref().map_or(&job.package.attempt, |it| &it.attempt).clone();
         if let Some(commit) = found.get(&name("results", &wanted)) {
             let journal = found.get(&name("journals", &wanted));
-            if let Err(error) = self.accept_result(worker, &wanted, commit, journal) {
-                warn(format!("cannot fetch the result of {worker}: {error}; trying again"));
+            match self.accept_result(worker, &wanted, commit, journal) {
+                Ok(AcceptedEnd::Final) => {
+                    let start = host.refs.build_name("journals", &format!("{worker}/"));
+                    let journals = found.keys().filter(|name| name.starts_with(&start));
+                    self.remove_from_remote(worker, &wanted, journals.cloned().collect());
+                }
+                // Another machine continues from what is there.
+                Ok(AcceptedEnd::Lost) => self.remove_from_remote(worker, &wanted, Vec::new()),
+                Err(error) => {
+                    warn(format!("cannot fetch the result of {worker}: {error}; trying again"));
+                }
             }
             return;
         }
@@ -123,16 +141,15 @@ impl GitJobs<'_> {
         Ok(read_json(refs, commit, PROGRESS_FILE)?)
     }
 
-    /// Accepts a result: from now on it is in the repository of the project. What is left on the
-    /// remote is removed.
+    /// Accepts a result: from now on it is in the repository of the project.
     fn accept_result(
         &mut self,
         worker: &WorkerId,
         label: &AttemptLabel,
         commit: &CommitId,
         journal: Option<&CommitId>,
-    ) -> Result<(), RemoteError> {
-        let Some(job) = self.open.get(worker) else { return Ok(()) };
+    ) -> Result<AcceptedEnd, RemoteError> {
+        let Some(job) = self.open.get(worker) else { return Ok(AcceptedEnd::Lost) };
         let (refs, run) = (&self.host.refs, job.run().clone());
         refs.fetch_commit(commit, &build_local_name("results", &run, worker))?;
         if let Some(journal) = journal {
@@ -154,11 +171,16 @@ impl GitJobs<'_> {
                 let result = Box::new(JobResult::without_work(outcome, "", top));
                 report(WorkerEvent::Ended { worker: worker.clone(), result });
             }
-            Some(JobEnd::Lost { reason }) => self.give_up_job(worker, reason),
-            None => self.give_up_job(worker, "its result cannot be read".to_owned()),
+            Some(JobEnd::Lost { reason }) => {
+                self.give_up_job(worker, reason);
+                return Ok(AcceptedEnd::Lost);
+            }
+            None => {
+                self.give_up_job(worker, "its result cannot be read".to_owned());
+                return Ok(AcceptedEnd::Lost);
+            }
         }
-        self.remove_from_remote(worker, label, journal.is_some());
-        Ok(())
+        Ok(AcceptedEnd::Final)
     }
 
     /// Reports a result whose commits are in the repository of the project.
@@ -183,13 +205,13 @@ impl GitJobs<'_> {
         report(WorkerEvent::Ended { worker, result });
     }
 
-    fn remove_from_remote(&self, worker: &WorkerId, label: &AttemptLabel, has_journal: bool) {
+    fn remove_from_remote(&self, worker: &WorkerId, label: &AttemptLabel, journals: Vec<String>) {
         let refs = &self.host.refs;
         let of_attempt = |kind| refs.build_name(kind, &format!("{worker}/{label}"));
         let mut names = vec![refs.build_name("jobs", &worker.0)];
         names.push(of_attempt("results"));
         names.push(of_attempt("candidates"));
-        names.extend(has_journal.then(|| of_attempt("journals")));
+        names.extend(journals);
         let deletions: Vec<RefUpdate> =
             names.into_iter().map(|name| RefUpdate::Delete { name }).collect();
         // What stays there takes a little space, and no one reads it.

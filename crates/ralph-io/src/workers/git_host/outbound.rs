@@ -5,9 +5,10 @@ use std::time::{Duration, Instant};
 
 use ralph_core::ports::VcsError;
 use ralph_core::tasks::remote_job::{StartDecision, decide_start, strip_machine_values};
+use ralph_model::attempt_label::AttemptLabel;
 use ralph_model::control::ControlRequest;
 use ralph_model::ids::{RunId, WorkerId};
-use ralph_model::remote_job::{AttemptLabel, JobEnd, RemoteJob, RemoteResult, RemoteVersion};
+use ralph_model::remote_job::{JobEnd, RemoteJob, RemoteResult, RemoteVersion};
 use ralph_model::worker::{Job, WorkerEvent};
 use ralph_model::worktree::CommitId;
 

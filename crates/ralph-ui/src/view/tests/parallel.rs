@@ -12,7 +12,7 @@ use ralph_model::parallel_state::MergeOutcome;
 use ralph_model::recipe::{ParallelPolicy, TaskWork};
 use ralph_model::review::ReviewPolicy;
 use ralph_model::task::{Task, TaskList};
-use ralph_model::worker::{JobAssignment, JobResult, WorkerLimitKind, WorkerShare};
+use ralph_model::worker::{JobAssignment, JobResult, WorkerLimitKind, WorkerOrigin, WorkerShare};
 use ralph_model::worktree::{Landed, TreeId};
 
 use super::*;
@@ -51,7 +51,11 @@ fn assigned(task: &str, round: u32) -> Event {
 }
 
 fn started_in(task: &str, round: u32, place: &str) -> Event {
-    Event::WorkerStarted { worker: worker(task, round), place: place.into() }
+    Event::WorkerStarted {
+        worker: worker(task, round),
+        place: place.into(),
+        origin: WorkerOrigin::default(),
+    }
 }
 
 fn progressed(task: &str, round: u32, cents: u64, doing: &str) -> Event {

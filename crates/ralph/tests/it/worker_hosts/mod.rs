@@ -4,7 +4,9 @@
 //! is named in `RALPH_TEST_WORKER_HOST` as `NAME=COMMAND`; it finds the project in its working
 //! directory, the path of ralph in `RALPH`, and a directory for clones in `MACHINES`.
 
+mod every_host;
 mod git;
+mod git_rounds;
 mod start_scripts;
 
 use std::fs;
@@ -15,7 +17,6 @@ use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ralph_model::control::ControlRequest;
 use ralph_model::ids::WorkerId;
 use ralph_model::outcome::Outcome;
 use ralph_model::worker::{Job, JobResult, WorkerEvent};
@@ -33,17 +34,25 @@ const TIMEOUT: Duration = Duration::from_secs(120);
 struct HostRow {
     name: String,
     command: String,
+    /// Whether it starts a lost worker again itself.
+    has_retries: bool,
 }
 
 /// The hosts that the suite is for. The commands run in a shell.
 fn list_hosts() -> Vec<HostRow> {
-    let row = |name: &str, command: &str| HostRow { name: name.into(), command: command.into() };
+    let row = |name: &str, command: &str| HostRow {
+        name: name.into(),
+        command: command.into(),
+        has_retries: false,
+    };
     let mut hosts = vec![
         row("local", "exec \"$RALPH\" __workers \"$MACHINES/shared\""),
         row("git", &format!("exec {}", over_git("--attached", "one"))),
     ];
     let further = std::env::var("RALPH_TEST_WORKER_HOST").unwrap_or_default();
-    hosts.extend(further.split_once('=').map(|(name, command)| row(name, command)));
+    let further = further.split_once('=').map(|(name, command)| row(name, command));
+    // A service outside.
+    hosts.extend(further.map(|it| HostRow { has_retries: true, ..it }));
     hosts
 }
 
@@ -71,11 +80,15 @@ struct HostWorld {
 
 /// An agent that reports its call and its process, and hangs until there is a file `go`.
 fn hangs(meet: &str) -> Value {
-    let command = format!(
+    acts(&format!(
         "echo $RALPH_TASK >> {meet}/calls; \
          echo $$ > {meet}/starting; mv {meet}/starting {meet}/agent; \
          while [ ! -e {meet}/go ]; do sleep 0.05; done; echo $RALPH_TASK > $RALPH_TASK.txt"
-    );
+    ))
+}
+
+/// An agent that runs a command in each call and hands its task in.
+fn acts(command: &str) -> Value {
     let handoff = json!({ "task_completed": { "summary": "Wrote it.", "fully_complete": true } });
     json!([{ "do": [{ "run": { "command": command } }, { "handoff": handoff }] }])
 }
@@ -89,6 +102,11 @@ fn task(id: &str) -> Value {
 
 impl HostWorld {
     fn new(tasks: &[&str], further: Value) -> Self {
+        Self::with_agent(tasks, &hangs, further)
+    }
+
+    /// A world with a script for its agents, which gets the directory where they report.
+    fn with_agent(tasks: &[&str], script: &dyn Fn(&str) -> Value, further: Value) -> Self {
         let sealed = repository();
         let meet = sealed.root().join("meet");
         for path in [&meet, &sealed.root().join("machines")] {
@@ -96,7 +114,7 @@ impl HostWorld {
         }
         let mut settings = json!({ "review": { "enabled": false } });
         merge_into(&mut settings, &further);
-        sealed.write_script(&hangs(&meet.to_string_lossy()), &settings);
+        sealed.write_script(&script(&meet.to_string_lossy()), &settings);
         let tasks: Vec<Value> = tasks.iter().map(|id| task(id)).collect();
         sealed
             .write_file("plan.json", &format!("{:#}\n", json!({ "project": "p", "tasks": tasks })));
@@ -303,113 +321,6 @@ fn for_each_host(scene: impl Fn(&HostRow, &HostWorld, Job)) {
         scene(&host, &world, job);
         assert_eq!(world.sealed.survivors(), Vec::<String>::new(), "{}", host.name);
     }
-}
-
-#[test]
-fn a_job_started_twice_is_one_job_with_all_its_reports() {
-    for_each_host(|host, world, job| {
-        let mut talk = world.talk_to(host);
-        talk.start_job(&job);
-        world.wait_for_calls(1);
-        talk.start_job(&job);
-        world.allow();
-        let (result, before) = talk.wait_for_end();
-        assert_complete(world, &result);
-        assert_eq!(world.calls(), 1, "{}", host.name);
-        let worker = &job.assignment.worker;
-        let is_start =
-            |it: &WorkerEvent| matches!(it, WorkerEvent::Started { worker: w, .. } if w == worker);
-        let is_progress = |it: &WorkerEvent| matches!(it, WorkerEvent::Progressed { iterations: 1, worker: w, .. } if w == worker);
-        assert!(before.iter().any(is_start), "{}: {before:#?}", host.name);
-        assert!(before.iter().any(is_progress), "{}: {before:#?}", host.name);
-        // Again after its end: the same result, and no agent.
-        talk.start_job(&job);
-        let (again, _) = talk.wait_for_end();
-        assert_eq!(again.map(|it| it.commit), result.map(|it| it.commit), "{}", host.name);
-        assert_eq!(world.calls(), 1);
-        talk.say_bye();
-    });
-}
-
-#[test]
-fn a_request_reaches_the_worker_and_a_stopped_job_continues() {
-    for_each_host(|host, world, job| {
-        let mut talk = world.talk_to(host);
-        talk.start_job(&job);
-        world.wait_for_calls(1);
-        let worker = job.assignment.worker.clone();
-        talk.send(&HostRequest::Send { worker, request: ControlRequest::StopNow });
-        let (result, _) = talk.wait_for_end();
-        let outcome = result.map(|it| it.outcome);
-        assert_eq!(outcome, Ok(Outcome::Interrupted), "{}", host.name);
-        world.allow();
-        talk.start_job(&job);
-        let (result, _) = talk.wait_for_end();
-        assert_complete(world, &result);
-        assert_eq!(world.calls(), 2, "{}", host.name);
-        talk.say_bye();
-    });
-}
-
-#[test]
-fn a_canceled_job_ends_its_agent() {
-    for_each_host(|host, world, job| {
-        let mut talk = world.talk_to(host);
-        talk.start_job(&job);
-        let agent = world.agent();
-        let worker = job.assignment.worker.clone();
-        talk.send(&HostRequest::Cancel { worker });
-        wait_until("the agent is gone", || !is_running(agent));
-        // The host continues.
-        world.allow();
-        talk.start_job(&with_name(&job, "again"));
-        loop {
-            // The local host reports the canceled worker as well.
-            let (result, _) = talk.wait_for_end();
-            if let Ok(JobResult { outcome: Outcome::Complete, .. }) = result {
-                break;
-            }
-        }
-        talk.say_bye();
-    });
-}
-
-#[test]
-fn a_killed_worker_is_lost_and_continues_when_it_is_started_again() {
-    for_each_host(|host, world, job| {
-        let mut talk = world.talk_to(host);
-        talk.start_job(&job);
-        world.wait_for_calls(1);
-        let workers = find_workers(world);
-        assert_eq!(workers.len(), 1, "{}", host.name);
-        kill(workers[0]);
-        let (lost, _) = talk.wait_for_end();
-        assert!(lost.is_err(), "{}: {lost:?}", host.name);
-        world.allow();
-        talk.start_job(&job);
-        let (result, _) = talk.wait_for_end();
-        assert_complete(world, &result);
-        assert_eq!(world.calls(), 2, "{}", host.name);
-        talk.say_bye();
-    });
-}
-
-#[test]
-fn jobs_of_a_killed_host_end_once_under_a_new_one() {
-    for_each_host(|host, world, job| {
-        let mut talk = world.talk_to(host);
-        talk.start_job(&job);
-        world.wait_for_calls(1);
-        talk.kill();
-        let mut talk = world.talk_to(host);
-        talk.start_job(&job);
-        world.allow();
-        let (result, _) = talk.wait_for_end();
-        assert_complete(world, &result);
-        // On this machine the worker ends with its host; elsewhere it may continue.
-        assert!(world.calls() <= 2, "{}", host.name);
-        talk.say_bye();
-    });
 }
 
 #[test]
