@@ -59,6 +59,8 @@ pub struct RunningWorker {
     pub usage: Usage,
     pub iterations: u32,
     pub ran: Millis,
+    /// Whether it has started in another clone since its last report, and may count from zero there.
+    pub is_elsewhere: bool,
     pub doing: String,
     /// How often it was lost.
     pub losses: u32,
@@ -149,6 +151,7 @@ impl RunningWorker {
             usage: Usage::default(),
             iterations: 0,
             ran: Millis::ZERO,
+            is_elsewhere: false,
             doing: String::new(),
             losses: 0,
             since,
@@ -157,6 +160,18 @@ impl RunningWorker {
 }
 
 impl ParallelState {
+    /// Takes over what a worker reports of its whole run. If it began again in another clone, what
+    /// it had used before is spent.
+    pub fn record_use(&mut self, worker: &WorkerId, usage: Usage, iterations: u32, ran: Millis) {
+        let Some(running) = self.running.get_mut(worker) else { return };
+        let is_less = iterations < running.iterations || usage.tokens() < running.usage.tokens();
+        if std::mem::take(&mut running.is_elsewhere) && is_less {
+            self.spent = self.spent.plus(running.usage);
+            self.iterations = self.iterations.saturating_add(running.iterations);
+        }
+        (running.usage, running.iterations, running.ran) = (usage, iterations, ran);
+    }
+
     /// Returns the state before the first job.
     pub fn new(policy: &ParallelPolicy) -> Self {
         Self { concurrency: policy.jobs, ..Self::default() }

@@ -45,13 +45,14 @@ pub(super) fn apply_worker_event(state: &mut RunState, recorded: &Recorded) {
         }
         Event::WorkerStarted { worker, place, origin } => {
             if let Some(running) = parallel.running.get_mut(worker) {
+                running.is_elsewhere |= running.place.as_ref().is_some_and(|it| it != place);
                 running.place = Some(place.clone());
                 running.origin.clone_from(origin);
             }
         }
         Event::WorkerProgressed { worker, usage, iterations, ran, doing } => {
+            parallel.record_use(worker, *usage, *iterations, *ran);
             if let Some(running) = parallel.running.get_mut(worker) {
-                (running.usage, running.iterations, running.ran) = (*usage, *iterations, *ran);
                 running.doing.clone_from(doing);
             }
         }
@@ -199,9 +200,9 @@ fn count_worker(parallel: &mut ParallelState, ended: &RunningWorker) {
 
 fn end_worker(state: &mut RunState, worker: &WorkerId, result: &JobResult, at: Timestamp) {
     let Some(parallel) = &mut state.parallel else { return };
+    parallel.record_use(worker, result.usage, result.iterations, result.ran);
     // A second report has no effect.
     let Some(mut ended) = parallel.running.remove(worker) else { return };
-    (ended.usage, ended.iterations, ended.ran) = (result.usage, result.iterations, result.ran);
     ended.is_live = false;
     let assignment = ended.assignment.clone();
     let has_failed = result.task.as_ref().is_some_and(|task| task.status == TaskStatus::Failed);

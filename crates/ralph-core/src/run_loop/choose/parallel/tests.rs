@@ -8,7 +8,8 @@ use ralph_model::event::{Event, Recorded};
 use ralph_model::ids::{RunId, TaskId, WorkerId};
 use ralph_model::recipe::{OverlapPolicy, Recipe, Work};
 use ralph_model::task::{Task, TaskStatus};
-use ralph_model::worker::{JobResult, WorkerLimitKind};
+use ralph_model::units::Tokens;
+use ralph_model::worker::{JobResult, WorkerLimitKind, WorkerOrigin};
 use ralph_model::worktree::{Checkpoint, CommitId};
 
 use super::*;
@@ -260,4 +261,36 @@ fn a_guessed_overlap_only_changes_the_order() {
 fn a_task_that_is_worked_on_is_in_progress() {
     let tasks = Run::new().start("a").state().tasks.expect("a list");
     assert_eq!(tasks.list.tasks[0].status, TaskStatus::InProgress);
+}
+
+#[test]
+fn what_a_lost_clone_had_used_stays_spent() {
+    let started = |place: &str| Event::WorkerStarted {
+        worker: WorkerId("r-a-r1".into()),
+        place: place.into(),
+        origin: WorkerOrigin::default(),
+    };
+    let used = |tokens: u64, iterations: u32| Event::WorkerProgressed {
+        worker: WorkerId("r-a-r1".into()),
+        usage: Usage { output: Tokens(tokens), ..Usage::default() },
+        iterations,
+        ran: Millis(1),
+        doing: String::new(),
+    };
+    let check = |events: &[Event], expected: (u64, u32)| {
+        let run = events.iter().cloned().fold(Run::new().start("a"), Run::with);
+        let state = run.state();
+        let parallel = state.parallel.as_ref().expect("parallel");
+        let running = &parallel.running[&WorkerId("r-a-r1".into())];
+        let tokens = parallel.spent.plus(running.usage).tokens().0;
+        assert_eq!((tokens, parallel.iterations + running.iterations), expected, "{events:#?}");
+    };
+    // A call that was cut off may be missing in what the same clone reports next.
+    check(&[started("s1"), used(50, 2), started("s1"), used(40, 2)], (40, 2));
+    // Another machine continues from the journal.
+    check(&[started("one/s1"), used(50, 2), started("two/s1 (a2)"), used(70, 3)], (70, 3));
+    // Another machine begins from zero.
+    check(&[started("one/s1"), used(50, 2), started("two/s1 (a2)"), used(7, 1)], (57, 3));
+    let again = [started("two/s1 (a2)"), used(7, 1), used(9, 1)];
+    check(&[&[started("one/s1"), used(50, 2)], &again[..]].concat(), (59, 3));
 }
