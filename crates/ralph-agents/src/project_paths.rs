@@ -35,14 +35,21 @@ impl PathShortener {
         shown
     }
 
+    #[expect(clippy::wildcard_enum_match_arm, reason = "few events have a path")]
     fn shorten_event(&self, event: &AgentEvent) -> Option<AgentEvent> {
-        let mut event = event.clone();
-        let text = match &mut event {
-            AgentEvent::ToolStarted { summary, .. } => summary,
-            AgentEvent::FileChanged { path } | AgentEvent::FileEdited { path, .. } => path,
+        let short = match event {
+            AgentEvent::ToolStarted { summary: text, .. }
+            | AgentEvent::FileChanged { path: text }
+            | AgentEvent::FileEdited { path: text, .. } => self.shorten_text(text)?,
             _ => return None,
         };
-        *text = self.shorten_text(text)?;
+        let mut event = event.clone();
+        if let AgentEvent::ToolStarted { summary: text, .. }
+        | AgentEvent::FileChanged { path: text }
+        | AgentEvent::FileEdited { path: text, .. } = &mut event
+        {
+            *text = short;
+        }
         Some(event)
     }
 

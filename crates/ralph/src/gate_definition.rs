@@ -250,7 +250,24 @@ mod tests {
         );
         assert_eq!(
             list(&found.files),
-            [".npmrc", "Makefile", "app.py", "package.json", "tests/run.py", "tool.sh"]
+            [
+                ".eslintignore",
+                ".eslintrc",
+                ".eslintrc.cjs",
+                ".eslintrc.js",
+                ".eslintrc.json",
+                ".eslintrc.yml",
+                ".npmrc",
+                "Makefile",
+                "app.py",
+                "eslint.config.cjs",
+                "eslint.config.js",
+                "eslint.config.mjs",
+                "eslint.config.ts",
+                "package.json",
+                "tests/run.py",
+                "tool.sh",
+            ]
         );
         for name in ["GNUmakefile", "unittest.py", ".yarnrc.yml"] {
             assert!(found.shadows.contains(name), "{name}: {:?}", found.shadows);

@@ -161,7 +161,7 @@ pub(crate) fn list_named_files(program: &str, arguments: &[String]) -> Vec<Strin
         } else if is_value && !word.starts_with('-') {
             found.push(word.clone());
         }
-        is_value = word.starts_with('-') && word != "--";
+        is_value = word.starts_with('-') && word != "--" && !word.contains('=');
     }
     found
 }

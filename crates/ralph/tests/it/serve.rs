@@ -177,7 +177,7 @@ fn only_requests_of_the_page_are_accepted() {
 }
 
 #[test]
-fn half_open_connections_keep_nobody_out() {
+fn half_open_connections_lock_no_one_out() {
     let sealed = repository();
     sealed.write_script(&done(), &json!({}));
     run(&sealed, &[]).expect_code(0);

@@ -71,7 +71,7 @@ pub(super) const CHEATS: &[Cheat] = &[
     },
     Cheat {
         name: "keeps connections to `ralph serve` half open",
-        scene: Scene::Elsewhere("serve.rs", "half_open_connections_keep_nobody_out"),
+        scene: Scene::Elsewhere("serve.rs", "half_open_connections_lock_no_one_out"),
     },
     Cheat {
         name: "puts images and links into the report",

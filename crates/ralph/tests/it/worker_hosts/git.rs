@@ -216,7 +216,7 @@ fn a_hostile_job_reaches_nothing_on_a_machine() {
 
 #[test]
 fn gates_that_passed_on_another_machine_run_again_here() {
-    // What the machine says of its gates is the word of whoever can push.
+    // What the machine says of its gates is a claim of anyone who can push.
     let gate = "case \"$XDG_STATE_HOME\" in */machines/*) true;; *) false;; esac";
     let parallel = json!({ "mergeAttempts": 1, "flakeRetries": 0 });
     let further = json!({ "gates": [{ "name": "t", "command": gate }], "baseline": "off",
