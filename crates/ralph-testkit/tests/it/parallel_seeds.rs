@@ -42,7 +42,7 @@ fn name_event(event: &Event) -> Option<&'static str> {
 #[test]
 fn seeds_with_one_to_four_workers_keep_the_invariants() {
     let mut seen: BTreeMap<String, u32> = BTreeMap::new();
-    for seed in 0..effort::choose_count(600, 200) as u64 {
+    for seed in 0..effort::choose_count(240, 200) as u64 {
         let plan = draw_parallel_plan(seed);
         let report = check(&format!("seed {seed}"), &plan);
         *seen.entry(format!("{} workers", plan.jobs)).or_default() += 1;
@@ -85,7 +85,7 @@ fn seeds_with_one_to_four_workers_keep_the_invariants() {
 
 #[test]
 fn seeds_end_alike_if_the_coordinator_dies_at_any_call() {
-    for seed in 0..effort::choose_count(6, 4) as u64 {
+    for seed in 0..effort::choose_count(5, 4) as u64 {
         let plan = draw_parallel_plan(1_000_000 + seed);
         let jobs = u32::try_from(1 + seed % 4).expect("small");
         let plan = ParallelPlan { jobs, deaths: Vec::new(), ..plan };
