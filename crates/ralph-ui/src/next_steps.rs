@@ -130,9 +130,9 @@ fn suggest_resume(
             | Outcome::BaselineBroken { sandbox: None, .. }
             | Outcome::SandboxBlocked { .. }
             | Outcome::TasksLost { .. }
-            | Outcome::PromptLost { .. },
+            | Outcome::PromptLost { .. }
+            | Outcome::WorkersFailed { .. },
         ) => resume("", "resume after fixing this"),
-        Some(Outcome::WorkersFailed { .. }) => resume("", "resume after fixing this"),
         Some(Outcome::LandingBlocked { .. }) => {
             resume("", "commit, stash or move these files, then resume: no agent is asked again")
         }

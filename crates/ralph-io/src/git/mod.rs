@@ -23,7 +23,6 @@ mod history;
 mod hooks;
 mod identity;
 mod index_file;
-mod inflate;
 mod kept_logs;
 mod kept_objects;
 mod kept_refs;

@@ -9,9 +9,9 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{FileExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
+use miniz_oxide::inflate::decompress_to_vec_zlib_with_limit;
 use ring::digest::{Context, SHA1_FOR_LEGACY_USE_ONLY};
 
-use super::inflate::read_zlib_stream;
 use crate::bounded_read;
 
 /// The id of an object.
@@ -78,7 +78,7 @@ impl ObjectStore {
     /// Reads a commit that has a file of its own.
     pub(super) fn read_commit(&self, id: &ObjectId) -> Option<Vec<u8>> {
         let stream = bounded_read::read_file(&self.build_path(id), LARGEST_COMMIT.into()).ok()?;
-        let mut object = read_zlib_stream(&stream, LARGEST_COMMIT.into())?;
+        let mut object = decompress_to_vec_zlib_with_limit(&stream, LARGEST_COMMIT.into()).ok()?;
         let header = object.iter().position(|byte| *byte == 0)? + 1;
         let content = object.split_off(header);
         (hash_object("commit", &content) == *id).then_some(content)

@@ -57,7 +57,6 @@ pub struct GateTruth {
 }
 
 /// Everything that survives a death.
-#[expect(clippy::struct_excessive_bools, reason = "each records whether something has happened")]
 #[derive(Debug)]
 pub struct SimulatedWorld {
     pub plan: SimulationPlan,

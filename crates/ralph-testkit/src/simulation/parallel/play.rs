@@ -189,6 +189,7 @@ pub fn play_parallel_plan(plan: &ParallelPlan) -> ParallelReport {
     report
 }
 
+#[expect(clippy::wildcard_enum_match_arm, reason = "all other outcomes are ends")]
 fn play(plan: &ParallelPlan, world: &SharedWorld, recipe: &Recipe) -> Result<Outcome, String> {
     let mut deaths = plan.deaths.iter().copied();
     for _ in 0..MOST_STARTS {
