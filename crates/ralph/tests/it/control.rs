@@ -170,7 +170,7 @@ fn a_note_that_no_agent_read_is_named_at_the_end() {
     assert!(shown.contains("note that no agent read: Use tabs."), "{shown}");
     assert!(shown.contains("ralph run 'Use tabs.'  # do what the unread note asks for"), "{shown}");
     sealed.run_ralph(&["run", "Use tabs."]).expect_code(0);
-    assert!(sealed.prompts()[1].starts_with("Use tabs."), "{:?}", sealed.prompts());
+    assert!(sealed.prompts()[0].starts_with("Use tabs."), "{:?}", sealed.prompts());
 }
 
 #[test]

@@ -88,7 +88,7 @@ fn uncommitted_changes_are_refused_before_the_branch_is_switched() {
     let before = current(&sealed);
     sealed.write_file("mine.txt", "an edit");
     let end = sealed.run_ralph(&["build", "--branch"]).expect_code(2);
-    assert!(end.stderr.contains("there are uncommitted changes"), "{}", end.stderr);
+    assert!(end.stderr.contains("There are uncommitted changes"), "{}", end.stderr);
     assert!(!end.stderr.contains("Switched"), "{}", end.stderr);
     assert_eq!(current(&sealed), before);
     assert_eq!(sealed.run_git(&["branch", "--list", "feature/*"]), "");
