@@ -133,8 +133,8 @@ fn the_prompt_of_the_next_round_describes_the_merged_tree() {
     let second = second.expect("a second round")["worker"].as_str().expect("a name").to_owned();
     let prompt = format!("{second}/agent-1.prompt.md");
     let runs = fs::read_dir(sealed.state_dir()).expect("state").flatten();
-    let prompt = runs.map(|project| project.path().join("runs").join(&prompt));
-    let prompt = prompt.find_map(|path| fs::read_to_string(path).ok()).expect("a prompt");
+    let mut prompts = runs.map(|project| project.path().join("runs").join(&prompt));
+    let prompt = prompts.find_map(|path| fs::read_to_string(path).ok()).expect("a prompt");
     for expected in [
         "conflict in shared.txt",
         "could not be merged with what had landed by then. Its author wrote: Wrote it.",
