@@ -186,7 +186,9 @@ mod tests {
         };
         assert_eq!(list("psql", &["-f", "ci/check.sql", "db"]), ["ci/check.sql"]);
         assert_eq!(list("jest", &["--config=ci/jest.json", "a.test.js"]), ["ci/jest.json"]);
-        assert_eq!(list("python3", &["-c", "exec(open('check.py').read())"]), ["check.py"]);
+        // A word that is no file has no effect.
+        let code = "exec(open('check.py').read())";
+        assert_eq!(list("python3", &["-c", code]), ["check.py", ".read"]);
         assert_eq!(list("node", &["-e", "require(\"./check.js\")"]), ["./check.js"]);
         assert_eq!(list("test", &["-f", "a.txt"]), [""; 0]);
     }

@@ -160,7 +160,12 @@ fn reset_clone(
     if is_new {
         slot.forget_setup().map_err(|error| build_error("prepare", slot, &error))?;
     }
-    warnings.extend(copy_included(source, slot, request)?);
+    let is_tracked = |path: &Path| {
+        let call = clone.build_plumbing(&["ls-files", "-z", "--"]).with_args([path]);
+        let listed = clone.commands.run_for_output(call.with_index(&index));
+        listed.is_ok_and(|it| !it.is_empty())
+    };
+    warnings.extend(copy_included(source, slot, request, &is_tracked)?);
     if let Some(TreeId(tree)) = &request.start_tree {
         write_start_tree(&clone, &slot.directory().join("index.start"), tree)?;
     }

@@ -39,8 +39,8 @@ Exit codes:
 
 pub(super) const PLANNING: &str = "\
 From specifications: the agent writes .ralph/implementation_plan.md, and reports when it covers
-them all. From requirements: it writes ralph/tasks.json, which is then validated; mistakes go back to
-the agent until there are none, or the iterations are used up; then the old file is restored.
+them all. From requirements: it writes ralph/tasks.json, which is then validated; mistakes go back
+to the agent until there are none, or the iterations are used up; then the old file is restored.
 In both, all other changes of the agent are reverted.
 
 `workflow` in the settings says which it is. Where it does not, a task file or ralph/prd.md means a

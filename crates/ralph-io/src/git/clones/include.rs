@@ -41,6 +41,7 @@ pub(super) fn copy_included(
     source: &GitRepository,
     slot: &WorkerSlot,
     request: &CloneRequest,
+    is_tracked: &dyn Fn(&Path) -> bool,
 ) -> Result<Vec<String>, VcsError> {
     let files = list_included(source, &request.include)?;
     let total: u64 = files.iter().map(|file| file.size).sum();
@@ -54,7 +55,9 @@ pub(super) fn copy_included(
             continue;
         }
         // A link among the parents would lead out of the clone: it is found before anything is removed.
-        match make_parents(slot.clone_path(), path).and_then(|()| super::remove_any(&to)) {
+        match make_parents(slot.clone_path(), path, is_tracked)
+            .and_then(|()| super::remove_any(&to))
+        {
             Ok(()) if clone_included(&from, &to).is_ok() => {}
             Ok(()) => rest.push((path, from, to)),
             Err(error) => warnings.push(warn(path, error)),
@@ -162,13 +165,15 @@ fn copy_file(from: &Path, to: &Path) -> io::Result<()> {
     copy_times(from, to)
 }
 
-/// Makes the directories of a file below a top, in place of links and files on the way.
-fn make_parents(top: &Path, file: &Path) -> io::Result<()> {
+/// Makes the directories of a file below a top, in place of links and files on the way. Fails if one
+/// of these is part of the commit.
+fn make_parents(top: &Path, file: &Path, is_tracked: &dyn Fn(&Path) -> bool) -> io::Result<()> {
     let mut directory = top.to_owned();
     for part in file.parent().into_iter().flat_map(Path::components) {
         directory.push(part);
         match directory.symlink_metadata() {
             Ok(about) if about.is_dir() => {}
+            Ok(_) if is_tracked(&directory) => return Err(io::ErrorKind::NotADirectory.into()),
             Ok(_) => {
                 fs::remove_file(&directory)?;
                 fs::create_dir(&directory)?;

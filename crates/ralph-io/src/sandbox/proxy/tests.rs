@@ -267,9 +267,9 @@ fn a_name_is_looked_up_once_and_only_an_address_that_passed_is_dialed() {
 fn a_client_that_sends_its_head_too_slowly_is_disconnected() {
     let limits = ProxyLimits { head: Duration::from_millis(300), ..ProxyLimits::default() };
     let (proxy, _service, port) = proxy(&[], limits);
+    let begun = Instant::now();
     let mut stream = patient(TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("connected"));
     stream.set_read_timeout(Some(Duration::from_millis(10))).expect("a timeout");
-    let begun = Instant::now();
     let mut first = [0; 12];
     loop {
         let _ = stream.write_all(b"x");
