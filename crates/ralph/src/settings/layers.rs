@@ -9,7 +9,6 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-use ralph_core::checking::secret::mask_document;
 use serde_json::{Map, Value};
 
 use super::check::{SettingFault, SettingFinding, check_document};
@@ -108,26 +107,6 @@ impl LoadedSettings {
     pub(crate) fn is_set(&self, path: &str) -> bool {
         let path = JsonPath::parse(path);
         self.origins.keys().any(|set| set.0.starts_with(&path.0))
-    }
-
-    /// Returns all settings as JSON text, with possible secrets masked.
-    pub(crate) fn masked_json(&self) -> String {
-        let mut document = serde_json::to_value(&self.settings).unwrap_or_default();
-        drop_empty(&mut document);
-        format!("{:#}", mask_document(&document))
-    }
-}
-
-/// Drops settings without a value, and sections that have only such.
-fn drop_empty(document: &mut Value) {
-    if let Value::Object(fields) = document {
-        fields.values_mut().for_each(drop_empty);
-        fields.retain(|_, value| match value {
-            Value::Null => false,
-            Value::Object(fields) => !fields.is_empty(),
-            Value::Array(items) => !items.is_empty(),
-            Value::Bool(_) | Value::Number(_) | Value::String(_) => true,
-        });
     }
 }
 

@@ -15,6 +15,7 @@ mod key_value;
 mod layers;
 mod locate;
 mod loosening;
+mod masked_json;
 pub(crate) mod path;
 pub(crate) mod problem;
 mod schema;
