@@ -80,7 +80,7 @@ pub struct Candidate {
 }
 
 /// A task that starts again.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Requeue {
     /// The next round.
     pub round: u32,
@@ -92,6 +92,8 @@ pub struct Requeue {
     pub tree: Option<TreeId>,
     /// Paths with conflict markers in it.
     pub conflicts: Vec<String>,
+    /// What could not land, if there is something.
+    pub candidate: Option<Box<Candidate>>,
 }
 
 /// A candidate that was merged in the open iteration.

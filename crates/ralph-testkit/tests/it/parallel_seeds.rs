@@ -42,7 +42,7 @@ fn name_event(event: &Event) -> Option<&'static str> {
 #[test]
 fn seeds_with_one_to_four_workers_keep_the_invariants() {
     let mut seen: BTreeMap<String, u32> = BTreeMap::new();
-    for seed in 0..effort::choose_count(240, 200) as u64 {
+    for seed in 0..effort::choose_count(600, 200) as u64 {
         let plan = draw_parallel_plan(seed);
         let report = check(&format!("seed {seed}"), &plan);
         *seen.entry(format!("{} workers", plan.jobs)).or_default() += 1;
@@ -85,7 +85,7 @@ fn seeds_with_one_to_four_workers_keep_the_invariants() {
 
 #[test]
 fn seeds_end_alike_if_the_coordinator_dies_at_any_call() {
-    for seed in 0..effort::choose_count(5, 4) as u64 {
+    for seed in 0..effort::choose_count(6, 4) as u64 {
         let plan = draw_parallel_plan(1_000_000 + seed);
         let jobs = u32::try_from(1 + seed % 4).expect("small");
         let plan = ParallelPlan { jobs, deaths: Vec::new(), ..plan };
@@ -133,4 +133,12 @@ fn an_edit_in_the_way_costs_no_round() {
     assert_eq!(world.run_to_end(&two_workers()).expect("it runs"), Outcome::Complete);
     check_end(&world, "moved");
     assert_eq!((requeues(&world).len(), count_calls(&world)), (0, 1));
+}
+
+/// Three tasks are about to start their last round when work on the same words lands.
+#[test]
+fn a_last_round_starts_from_the_tip_and_does_not_fail_for_what_landed_before_it() {
+    let text = include_str!("../simulation/parallel/last-rounds-wait-for-one-another.json");
+    let plan: ParallelPlan = serde_json::from_str(text).expect("a plan");
+    check("kept", &plan);
 }

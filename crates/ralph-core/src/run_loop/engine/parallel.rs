@@ -164,6 +164,16 @@ impl Engine<'_> {
         Ok(match self.ports.vcs.fetch_result(&self.state.run, &worker, &result)? {
             FetchOutcome::Fetched => Event::WorkerEnded { worker, result },
             FetchOutcome::Missing { reason } => {
+                // What it used counts all the same.
+                let JobResult { usage, iterations, ran, .. } = *result;
+                let (who, doing) = (worker.clone(), String::new());
+                self.record_event(Event::WorkerProgressed {
+                    worker: who,
+                    usage,
+                    iterations,
+                    ran,
+                    doing,
+                })?;
                 let reason = format!("its work cannot be fetched: {reason}");
                 Event::WorkerLost { worker: Some(worker), reason, has_ended: true }
             }

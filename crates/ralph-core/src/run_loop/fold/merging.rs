@@ -8,6 +8,7 @@ use ralph_model::parallel_state::{
     Candidate, MergeOutcome, MergedCandidate, ParallelState, Requeue,
 };
 use ralph_model::phase::Iteration;
+use ralph_model::recipe::ParallelPolicy;
 use ralph_model::run::RunState;
 use ralph_model::worktree::Checkpoint;
 
@@ -79,12 +80,13 @@ pub(super) fn close_merge(state: &mut RunState, current: &Iteration) {
     count_red_gates(parallel, current);
     match settled.and_then(|settled| settled.attempt) {
         Some(failed) if failed.gives_up.is_none() => {
-            parallel.requeued.insert(task.clone(), build_requeue(current, &candidate));
+            parallel.requeued.insert(task.clone(), build_requeue(current, candidate));
         }
         Some(_) => {}
         None => {
             parallel.concurrency = (parallel.concurrency + 1).min(policy.jobs);
             parallel.overloads = 0;
+            merge_last_rounds_again(parallel, policy);
         }
     }
 }
@@ -101,7 +103,19 @@ fn count_red_gates(parallel: &mut ParallelState, current: &Iteration) {
     }
 }
 
-fn build_requeue(current: &Iteration, candidate: &Candidate) -> Requeue {
+/// Makes candidates wait again whose tasks are about to start their last round: their merged trees
+/// are of the tip before this landing, so that round could only conflict with it. No agent is
+/// asked for another merge.
+fn merge_last_rounds_again(parallel: &mut ParallelState, policy: &ParallelPolicy) {
+    let is_stale = |it: &Requeue| policy.is_last_round(it.round) && it.candidate.is_some();
+    let (stale, others): (Vec<_>, Vec<_>) =
+        std::mem::take(&mut parallel.requeued).into_iter().partition(|(_, it)| is_stale(it));
+    parallel.requeued = others.into_iter().collect();
+    let candidates = stale.into_iter().filter_map(|(_, it)| it.candidate);
+    parallel.queue.extend(candidates.map(|it| *it));
+}
+
+fn build_requeue(current: &Iteration, candidate: Candidate) -> Requeue {
     let reason = match current.judgement().map(|it| &it.verdict) {
         Some(Verdict::Requeued { reason }) => reason.clone(),
         Some(_) | None => "the commit was refused".to_owned(),
@@ -119,5 +133,6 @@ fn build_requeue(current: &Iteration, candidate: &Candidate) -> Requeue {
         )
         | None => Vec::new(),
     };
-    Requeue { round: candidate.round + 1, reason, base, tree, conflicts }
+    let round = candidate.round + 1;
+    Requeue { round, reason, base, tree, conflicts, candidate: Some(Box::new(candidate)) }
 }

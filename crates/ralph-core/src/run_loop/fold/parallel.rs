@@ -152,7 +152,7 @@ fn assign_job(parallel: &mut ParallelState, assignment: &JobAssignment, at: Time
     let new = RunningWorker::new(assignment.clone(), at);
     parallel.running.insert(assignment.worker.clone(), new);
     *parallel.jobs.entry(assignment.task.clone()).or_default() += 1;
-    parallel.requeued.remove(&assignment.task);
+    parallel.drop_task(&assignment.task);
 }
 
 fn record_loss(parallel: &mut ParallelState, worker: &WorkerId, reason: &str) {
@@ -187,6 +187,7 @@ fn start_over(
         base: None,
         tree: None,
         conflicts: Vec::new(),
+        candidate: None,
     };
     parallel.requeued.insert(lost.assignment.task, requeue);
     true
