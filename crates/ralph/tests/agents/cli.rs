@@ -248,12 +248,7 @@ impl Cli {
 
     /// Returns how long it needs at most from its start to its first request, on a slow machine.
     pub(crate) fn slowest_start(self) -> Duration {
-        Duration::from_secs(match self {
-            Self::Claude | Self::Codex => 15,
-            Self::Copilot | Self::Pi => 20,
-            Self::Gemini | Self::Qwen | Self::Cline => 30,
-            Self::Opencode => 45,
-        })
+        Duration::from_secs(if self == Self::Opencode { 45 } else { 30 })
     }
 }
 
