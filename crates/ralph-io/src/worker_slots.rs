@@ -229,7 +229,12 @@ impl SlotPlace {
     pub fn find_holder(&self) -> Option<SlotHolder> {
         let file = File::open(self.directory.join(LOCK)).ok()?;
         match file.try_lock_shared() {
-            Ok(()) | Err(TryLockError::Error(_)) => None,
+            // A child between fork and exec has a copy of the handle: closing ours is not enough.
+            Ok(()) => {
+                let _ = file.unlock();
+                None
+            }
+            Err(TryLockError::Error(_)) => None,
             Err(TryLockError::WouldBlock) => {
                 Some(read_holder(&file).unwrap_or(SlotHolder { pid: 0, worker: None }))
             }

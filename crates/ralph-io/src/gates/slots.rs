@@ -20,17 +20,27 @@ pub struct GateSlots {
     pub count: u32,
 }
 
+/// A slot that is held until this is dropped.
+#[derive(Debug)]
+pub(super) struct HeldGateSlot(File);
+
+impl Drop for HeldGateSlot {
+    fn drop(&mut self) {
+        // A child between fork and exec has a copy of the handle: closing ours is not enough.
+        let _ = self.0.unlock();
+    }
+}
+
 impl GateSlots {
-    /// Waits for a free slot, which is held until the result is dropped. None if the user wants
-    /// to stop, or if there can be no lock files.
-    pub(super) fn wait_for_slot(&self, watch: &Watch) -> Option<File> {
+    /// Waits for a free slot. None if the user wants to stop, or if there can be no lock files.
+    pub(super) fn wait_for_slot(&self, watch: &Watch) -> Option<HeldGateSlot> {
         std::fs::create_dir_all(&self.directory).ok()?;
         loop {
             for number in 1..=self.count.max(1) {
                 let path = self.directory.join(format!("gate-{number}.lock"));
                 let file = OpenOptions::new().create(true).append(true).open(path).ok()?;
                 if file.try_lock().is_ok() {
-                    return Some(file);
+                    return Some(HeldGateSlot(file));
                 }
             }
             match watch.wait(POLL, &mut |_| {}) {

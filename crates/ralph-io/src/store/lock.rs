@@ -67,7 +67,12 @@ impl RunLock {
     pub fn find_holder(state: &Path) -> Option<Option<LockHolder>> {
         let mut file = File::open(state.join("lock")).ok()?;
         match file.try_lock_shared() {
-            Ok(()) | Err(TryLockError::Error(_)) => None,
+            // Not only closed, for the reason in `drop` below.
+            Ok(()) => {
+                let _ = file.unlock();
+                None
+            }
+            Err(TryLockError::Error(_)) => None,
             Err(TryLockError::WouldBlock) => Some(read_holder(&mut file)),
         }
     }
