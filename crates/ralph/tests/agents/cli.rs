@@ -246,12 +246,12 @@ impl Cli {
         }
     }
 
-    /// Returns how long it needs at most from its start to its first request, on a slow machine.
+    /// Returns how long it seldom needs from its start to its first request, on a slow machine.
     pub(crate) fn slowest_start(self) -> Duration {
         Duration::from_secs(match self {
-            Self::Claude | Self::Codex => 15,
-            Self::Copilot | Self::Pi => 20,
-            Self::Gemini | Self::Qwen | Self::Cline => 30,
+            Self::Claude | Self::Codex => 10,
+            Self::Copilot | Self::Pi => 15,
+            Self::Gemini | Self::Qwen | Self::Cline => 20,
             Self::Opencode => 45,
         })
     }
