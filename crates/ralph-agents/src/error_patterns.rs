@@ -196,21 +196,7 @@ pub(super) fn build_failure(
             Failure::new(FailureClass::RateLimited { resets_at }, message)
         }
         FailureClass::NotLoggedIn => Failure::new(class, message).with_hint(login_hint),
-        FailureClass::Crashed
-        | FailureClass::Malformed
-        | FailureClass::Empty
-        | FailureClass::HardTimeout
-        | FailureClass::Overran
-        | FailureClass::IdleTimeout
-        | FailureClass::TurnLimit
-        | FailureClass::Overloaded
-        | FailureClass::Unreachable
-        | FailureClass::Blocked
-        | FailureClass::NotInstalled
-        | FailureClass::BadCall
-        | FailureClass::ContextExceeded
-        | FailureClass::SchemaRefused
-        | FailureClass::Interrupted => Failure::new(class, message),
+        _ => Failure::new(class, message),
     }
 }
 

@@ -35,7 +35,6 @@ impl PathShortener {
         shown
     }
 
-    #[expect(clippy::wildcard_enum_match_arm, reason = "few events have a path")]
     fn shorten_event(&self, event: &AgentEvent) -> Option<AgentEvent> {
         let short = match event {
             AgentEvent::ToolStarted { summary: text, .. }

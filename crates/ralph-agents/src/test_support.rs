@@ -10,7 +10,7 @@ use ralph_core::answers::reply_fold::ReplyFold;
 use ralph_core::ports::AgentRequest;
 use ralph_model::agent::{AgentChoice, AgentKind};
 use ralph_model::agent_output::Reply;
-use ralph_model::child::{ChildEnd, Ending, Leftovers, SoftLimit};
+use ralph_model::child::{ChildEnd, Ending};
 use ralph_model::event::Purpose;
 use ralph_model::ids::{AskNumber, IterationNumber, Role, RunId};
 use ralph_model::units::{Millis, Timestamp};
@@ -56,12 +56,7 @@ pub fn read_stream(
     for event in all.iter().flat_map(|parsed| &parsed.events) {
         reading.apply_event(event);
     }
-    let end = ChildEnd {
-        ending,
-        ran: Millis::ZERO,
-        soft_limit: SoftLimit::Kept,
-        leftovers: Leftovers::default(),
-    };
+    let end = ChildEnd::from_ending(ending);
     let evidence = Evidence {
         reading: &reading,
         end: &end,

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::agent::AgentChoice;
-use crate::child::{ChildEnd, Ending, SoftLimit};
+use crate::child::{ChildEnd, Ending};
 use crate::glob::Pattern;
 use crate::ids::Role;
 use crate::sandbox::SandboxSign;
@@ -252,6 +252,29 @@ impl TestNumbers {
 }
 
 impl GateResult {
+    /// Returns a result of which nothing else is known.
+    pub fn new(
+        gate: impl Into<String>,
+        command: impl Into<String>,
+        severity: Severity,
+        status: GateStatus,
+    ) -> Self {
+        Self {
+            gate: gate.into(),
+            command: command.into(),
+            severity,
+            status,
+            end: None,
+            log: None,
+            output: String::new(),
+            hash: None,
+            failing: Vec::new(),
+            reason: None,
+            sandbox: None,
+            tests: None,
+        }
+    }
+
     /// Returns whether this result keeps the work from being accepted.
     pub fn is_hard_failure(&self) -> bool {
         self.severity == Severity::Hard && self.status == GateStatus::Failed
@@ -268,11 +291,6 @@ impl GateResult {
             Some(Ending::Interrupted { .. }) => 130,
             Some(Ending::NotStarted { .. }) => 127,
         }
-    }
-
-    /// Returns whether it ran past its soft limit.
-    pub fn is_slow(&self) -> bool {
-        self.end.as_ref().is_some_and(|end| end.soft_limit == SoftLimit::Passed)
     }
 }
 

@@ -7,6 +7,9 @@
 //! Started ──checkpoint──▶ Working ──answer──▶ Checking ──judgement──▶ Landing ──▶ closed
 //! ```
 //!
+//! In the role `merge` no agent works: the merged candidate of a worker takes the place of the
+//! answer.
+//!
 //! Only events move it on. A few move it back: a run that is resumed asks a hopeless call
 //! again (Working), and checks work again that changed while it was stopped (Checking).
 //! Not here: the fold that applies events, and the choice of the next step.

@@ -79,6 +79,23 @@ pub struct Observation {
 }
 
 impl Observation {
+    /// Returns an observation of which nothing else is known.
+    pub fn new(tree: TreeId, changes: TreeDiff) -> Self {
+        Self {
+            tree,
+            changes,
+            files: Vec::new(),
+            more_files: 0,
+            history: History::Same,
+            checked_out: None,
+            uncommitted: Vec::new(),
+            leaks: Vec::new(),
+            git_tampering: Vec::new(),
+            conflict_markers: Vec::new(),
+            autorun_changes: Vec::new(),
+        }
+    }
+
     /// Adds what an earlier observation found. Forbidden changes stay forbidden if they are
     /// gone after the run was stopped: ralph may have undone them before it died.
     pub fn add_forbidden(&mut self, before: &Self) {

@@ -20,7 +20,7 @@ use ralph_core::run_loop::engine::{Engine, EngineError, RunStart};
 use ralph_core::run_loop::fold::fold_events;
 use ralph_core::tasks::plan::assess_changed_plan;
 use ralph_model::agent_output::{AgentEvent, Reply, Usage};
-use ralph_model::child::{ChildEnd, Ending, Leftovers, SoftLimit};
+use ralph_model::child::{ChildEnd, Ending};
 use ralph_model::control::{ControlRequest, SubmittedRequest};
 use ralph_model::event::{Event, Recorded};
 use ralph_model::failure::{Failure, FailureClass};
@@ -296,12 +296,7 @@ impl SharedWorld {
 }
 
 fn build_exit(code: i32) -> ChildEnd {
-    ChildEnd {
-        ending: Ending::Exited { code },
-        ran: Millis(1_000),
-        soft_limit: SoftLimit::Kept,
-        leftovers: Leftovers::default(),
-    }
+    ChildEnd { ran: Millis(1_000), ..ChildEnd::from_ending(Ending::Exited { code }) }
 }
 
 /// Returns an answer with the token of its call in its first object, as the prompt demands.
@@ -396,18 +391,15 @@ impl Gates for SharedWorld {
         };
         self.count_call();
         GateResult {
-            gate: order.gate.name.clone(),
-            severity: order.severity,
-            status: if is_green { GateStatus::Passed } else { GateStatus::Failed },
             end: Some(build_exit(i32::from(!is_green))),
             log: Some(format!(".ralph/guardrail_{}_{command}.log", order.iteration)),
             output: format!("no {command}"),
-            hash: None,
-            failing: Vec::new(),
-            reason: None,
-            command,
-            sandbox: None,
-            tests: None,
+            ..GateResult::new(
+                order.gate.name.clone(),
+                command,
+                order.severity,
+                if is_green { GateStatus::Passed } else { GateStatus::Failed },
+            )
         }
     }
 }

@@ -217,10 +217,7 @@ pub(crate) fn print_task_judgement<W: Write>(
             (LineMark::Fail, format!("Task {task}: says it is blocked, needs {needs}"))
         }
         // These have a line of their own.
-        Verdict::Skipped { .. }
-        | Verdict::Requeued { .. }
-        | Verdict::Held { .. }
-        | Verdict::Compacted { .. } => return false,
+        _ => return false,
     };
     page.write_marked(mark, &text);
     if let Some(divergence) = &judgement.divergence {

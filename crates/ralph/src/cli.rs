@@ -238,12 +238,6 @@ pub(crate) enum CliCommand {
     /// A worker host of a parallel run: on this machine, or one that passes jobs to others.
     #[command(name = "__workers", hide = true)]
     WorkerHost(WorkerHostArgs),
-    /// The warden's own process.
-    #[command(name = "__warden", hide = true)]
-    Warden {
-        /// The run it watches.
-        run: String,
-    },
 }
 
 /// Options of `run`.

@@ -59,6 +59,9 @@ pub(crate) use stopped_run::read_stopped_run;
 /// The version of this binary.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
+/// The hidden command of a run's warden.
+pub(crate) const WARDEN_COMMAND: &str = "__warden";
+
 /// Options of the command line that are not part of the recipe.
 #[derive(Debug, Clone)]
 pub(crate) struct StartOptions {
@@ -457,7 +460,7 @@ fn drive_run(
 ) -> Result<ExitStatus, CliError> {
     let self_exe = find_own_executable()?;
     let run = setup.run.clone();
-    let warden = Warden::start(&self_exe, &["__warden"], &run.0).map_err(|error| {
+    let warden = Warden::start(&self_exe, &[WARDEN_COMMAND], &run.0).map_err(|error| {
         let message = format!("cannot start the warden process: {error}");
         CliError::new(ExitStatus::Incomplete, message)
     })?;

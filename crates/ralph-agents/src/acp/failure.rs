@@ -63,21 +63,7 @@ impl AcpTranslator {
                     "`{command}` did not answer in the Agent Client Protocol; `agent.flags` may lack the flag for it, such as `--acp`"
                 ))
             }
-            FailureClass::Crashed
-            | FailureClass::Malformed
-            | FailureClass::Empty
-            | FailureClass::HardTimeout
-            | FailureClass::Overran
-            | FailureClass::IdleTimeout
-            | FailureClass::TurnLimit
-            | FailureClass::RateLimited { .. }
-            | FailureClass::Overloaded
-            | FailureClass::Unreachable
-            | FailureClass::Blocked
-            | FailureClass::BadCall
-            | FailureClass::ContextExceeded
-            | FailureClass::SchemaRefused
-            | FailureClass::Interrupted => failure.hint.clone(),
+            _ => failure.hint.clone(),
         };
         Failure { hint, ..failure }
     }

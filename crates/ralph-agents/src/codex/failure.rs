@@ -52,10 +52,7 @@ impl JudgeTurn for CodexTranslator {
                 Some(class) => build_failure(class, &message),
                 None => exit_failure::build_crash_failure(ending, &message),
             },
-            Ending::Signalled { .. }
-            | Ending::TimedOut { .. }
-            | Ending::Interrupted { .. }
-            | Ending::NotStarted { .. } => exit_failure::build_crash_failure(ending, &message),
+            _ => exit_failure::build_crash_failure(ending, &message),
         }
     }
 
@@ -174,22 +171,7 @@ pub(super) fn build_failure(class: FailureClass, message: &str) -> Failure {
             Some("Codex has no `--full-auto` any more: use `-s workspace-write`")
         }
         FailureClass::BadCall if has("model") => Some("check `agent.model`"),
-        FailureClass::BadCall
-        | FailureClass::Crashed
-        | FailureClass::Malformed
-        | FailureClass::Empty
-        | FailureClass::HardTimeout
-        | FailureClass::Overran
-        | FailureClass::IdleTimeout
-        | FailureClass::TurnLimit
-        | FailureClass::RateLimited { .. }
-        | FailureClass::Overloaded
-        | FailureClass::Unreachable
-        | FailureClass::Blocked
-        | FailureClass::NotInstalled
-        | FailureClass::ContextExceeded
-        | FailureClass::SchemaRefused
-        | FailureClass::Interrupted => None,
+        _ => None,
     };
     let failure = Failure::new(class, shorten_text(message));
     match hint {

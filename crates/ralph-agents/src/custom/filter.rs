@@ -452,12 +452,7 @@ fn meter<'s>(term: Term<&'s str>, text: &str, depth: usize) -> Result<Term<&'s s
                     Term::BinOp(Box::new(left), op, right)
                 }
                 BinaryOp::Comma | BinaryOp::Or | BinaryOp::And => Term::BinOp(left, op, right),
-                BinaryOp::Math(_)
-                | BinaryOp::Cmp(_)
-                | BinaryOp::Assign
-                | BinaryOp::Update
-                | BinaryOp::UpdateMath(_)
-                | BinaryOp::UpdateAlt => counted(Term::BinOp(left, op, right)),
+                _ => counted(Term::BinOp(left, op, right)),
             }
         }
         Term::Label(name, term) => Term::Label(name, one(term)?),

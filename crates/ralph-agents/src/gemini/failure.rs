@@ -114,11 +114,7 @@ impl ExitRules {
     fn classify_ending(&self, ending: &Ending) -> Option<FailureClass> {
         match ending {
             Ending::Exited { code } => (self.class_of_exit)(*code),
-            Ending::Signalled { .. }
-            | Ending::TimedOut { .. }
-            | Ending::Lingered { .. }
-            | Ending::Interrupted { .. }
-            | Ending::NotStarted { .. } => None,
+            _ => None,
         }
     }
 

@@ -71,7 +71,7 @@ mod tests {
     use serde_json::json;
 
     use crate::memory::handoff_reading as read;
-    use crate::memory::handoff_summary::{list_decisions, summarize_handoff};
+    use crate::memory::handoff_summary::{describe_author_statements, summarize_handoff};
 
     #[test]
     fn levels_get_shorter() {
@@ -91,8 +91,10 @@ mod tests {
         });
         let files = [FileTouched { path: "a".into(), action: FileAction::Created }];
         let handoff = read::read_handoff([value], "", &TaskId("TASK-003".into()), &files);
+        assert_eq!(summarize_handoff(&handoff), "[TASK-003] Wrote it. 1 file.");
         expect_test::expect![[r"
-            [TASK-003] Wrote it. 1 file.
+            These are the author's statements, not facts. Verify them.
+            Wrote it. And more.
             Decisions:
             - One loop
             Deviations:
@@ -104,7 +106,7 @@ mod tests {
             - open
             Unfinished:
             - docs (high)"]]
-        .assert_eq(&list_decisions(&handoff));
+        .assert_eq(&describe_author_statements(&handoff));
     }
 
     #[test]

@@ -98,7 +98,7 @@ pub fn to_slug(command: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use ralph_model::child::{ChildEnd, Ending, Leftovers, SoftLimit};
+    use ralph_model::child::{ChildEnd, Ending};
     use ralph_model::gate::{GateStatus, Severity, ValidationStrategy};
     use ralph_model::units::Millis;
 
@@ -121,23 +121,13 @@ mod tests {
 
     fn failed(code: i32, output: &str) -> GateResult {
         GateResult {
-            gate: "test".into(),
-            command: "make test".into(),
-            severity: Severity::Hard,
-            status: GateStatus::Failed,
             end: Some(ChildEnd {
-                ending: Ending::Exited { code },
                 ran: Millis(3),
-                soft_limit: SoftLimit::Kept,
-                leftovers: Leftovers::default(),
+                ..ChildEnd::from_ending(Ending::Exited { code })
             }),
             log: Some(".ralph/guardrail_1_make_test.log".into()),
             output: output.into(),
-            hash: None,
-            failing: Vec::new(),
-            reason: None,
-            sandbox: None,
-            tests: None,
+            ..GateResult::new("test", "make test", Severity::Hard, GateStatus::Failed)
         }
     }
 

@@ -41,14 +41,6 @@ pub fn summarize_handoff(handoff: &Handoff) -> String {
 /// How many recommendations are shown.
 const MOST_ADVICE: usize = 5;
 
-/// Returns what later work needs to know: decisions, deviations, constraints, open bugs,
-/// unfinished work and advice.
-pub fn list_decisions(handoff: &Handoff) -> String {
-    let mut text = summarize_handoff(handoff);
-    write_details(&mut text, handoff);
-    text
-}
-
 fn write_details(text: &mut String, handoff: &Handoff) {
     for (title, entries) in list_details(handoff).into_iter().filter(|(_, it)| !it.is_empty()) {
         let _ = write!(text, "\n{title}:");

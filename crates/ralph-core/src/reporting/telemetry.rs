@@ -143,6 +143,7 @@ struct OpenAgentCallSpan {
 
 impl Telemetry {
     /// Applies an event, with the state after it. Returns the spans that end with it.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "most events are no spans")]
     pub fn apply_event(&mut self, recorded: &Recorded, state: &RunState) -> Vec<TraceSpan> {
         let mut ended = Vec::new();
         if let Some((start, seq, reason)) = self.wait.take() {
@@ -199,20 +200,6 @@ impl Telemetry {
                 self.wait = Some((recorded.at, recorded.seq, span_names::name_wait(*reason)));
             }
             Event::Paused => self.wait = Some((recorded.at, recorded.seq, "pause")),
-            Event::Landed { .. }
-            | Event::TasksRead { .. }
-            | Event::TasksWritten
-            | Event::BaselineStarted { .. }
-            | Event::Checkpointed { .. }
-            | Event::Observed { .. }
-            | Event::PlanSeen { .. }
-            | Event::AgentListRead { .. }
-            | Event::Refused { .. }
-            | Event::Rechecked { .. }
-            | Event::ControlRequested { .. }
-            | Event::TaskSkipped { .. }
-            | Event::CandidateMerged { .. }
-            | Event::Warned { .. } => {}
             Event::JobAssigned { .. }
             | Event::WorkerStarted { .. }
             | Event::WorkerProgressed { .. }
@@ -220,6 +207,7 @@ impl Telemetry {
             | Event::WorkerEnded { .. }
             | Event::WorkerLost { .. }
             | Event::WorkerCanceled { .. } => ended.extend(self.apply_worker_event(recorded)),
+            _ => {}
         }
         self.last = recorded.at;
         ended

@@ -86,7 +86,7 @@ pub fn adapt_journal(events: &mut [Recorded], directory: &Path, own: &Recipe) {
 mod tests {
     use ralph_model::ids::{IterationNumber, Role};
     use ralph_model::units::{Millis, Timestamp};
-    use ralph_model::worktree::{CommitId, History, Observation, SecretLeak, TreeDiff};
+    use ralph_model::worktree::{CommitId, Observation, SecretLeak, TreeDiff};
 
     use super::*;
 
@@ -121,17 +121,8 @@ mod tests {
     fn observe_secret() -> Event {
         let leak = SecretLeak { path: "a".into(), line: 1, what: "a web token".into() };
         let observation = Observation {
-            tree: TreeId("tree".into()),
-            changes: TreeDiff::Dirty,
-            files: Vec::new(),
-            more_files: 0,
-            history: History::Same,
-            checked_out: None,
-            uncommitted: Vec::new(),
             leaks: vec![leak],
-            git_tampering: Vec::new(),
-            conflict_markers: Vec::new(),
-            autorun_changes: Vec::new(),
+            ..Observation::new(TreeId("tree".into()), TreeDiff::Dirty)
         };
         Event::Observed { observation: Some(observation), kept: None }
     }

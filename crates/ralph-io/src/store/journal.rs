@@ -241,11 +241,6 @@ impl JournalReader {
         self.torn
     }
 
-    /// Returns the journal's format version if it is later than ours.
-    pub fn newer_version(&self) -> Option<u32> {
-        self.newer
-    }
-
     fn read_next(&mut self) -> Result<Option<Recorded>, JournalError> {
         if self.next.is_empty() || self.torn.is_some() {
             return Ok(None);

@@ -29,7 +29,7 @@ impl Mutator {
         self.state.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 11
     }
 
-    /// Returns a number below another one; 0 where there is none.
+    /// Returns a number below another one; 0 below 0.
     pub(super) fn below(&mut self, most: usize) -> usize {
         if most == 0 { 0 } else { usize::try_from(self.number()).unwrap_or(0) % most }
     }
@@ -128,12 +128,7 @@ impl Mutator {
                 }
             }
             Value::Object(fields) if !fields.is_empty() && !is_here => self.field(fields),
-            Value::Null
-            | Value::Bool(_)
-            | Value::Number(_)
-            | Value::String(_)
-            | Value::Array(_)
-            | Value::Object(_) => *value = self.other(value),
+            _ => *value = self.other(value),
         }
     }
 

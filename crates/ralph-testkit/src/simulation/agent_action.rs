@@ -108,36 +108,7 @@ impl AgentScene<'_> {
             C::NotLoggedIn => Some(FailureClass::NotLoggedIn),
             C::BadCall => Some(FailureClass::BadCall),
             C::FullWindow => Some(FailureClass::ContextExceeded),
-            C::Honest
-            | C::Silent
-            | C::Lazy
-            | C::Sloppy
-            | C::ClaimsInProse
-            | C::Liar
-            | C::Blocked
-            | C::Garbage
-            | C::Approves
-            | C::Rejects
-            | C::RejectsWithoutWords
-            | C::ApprovesItself
-            | C::EditsProtected
-            | C::RemovesProtected
-            | C::DeletesBranch
-            | C::Instructs
-            | C::QuotesApproval
-            | C::Commits
-            | C::Rewrites
-            | C::SwitchesBranch
-            | C::EditsList
-            | C::DeletesList
-            | C::BreaksList
-            | C::DeletesPlan
-            | C::EmptiesPlan
-            | C::Leaks
-            | C::Meddles
-            | C::ChangesFiles
-            | C::Amends
-            | C::Floods => None,
+            _ => None,
         }
     }
 
@@ -283,12 +254,7 @@ impl AgentScene<'_> {
         let task = self.request.task.as_ref().map(|TaskId(id)| id.as_str()).unwrap_or_default();
         let response = match self.plan.workflow {
             SimulatedWorkflow::Prompt | SimulatedWorkflow::PromptFile => "DONE",
-            SimulatedWorkflow::Template
-            | SimulatedWorkflow::SpecsPlan
-            | SimulatedWorkflow::SpecsBuild
-            | SimulatedWorkflow::ListPlan
-            | SimulatedWorkflow::Tasks
-            | SimulatedWorkflow::Stories => "COMPLETE",
+            _ => "COMPLETE",
         };
         let claim = if claims { format!("<promise>{response}</promise>") } else { String::new() };
         let mut handoff = json!({
@@ -361,12 +327,7 @@ impl AgentScene<'_> {
                 self.repository.work.insert(TASKS.to_owned(), content);
                 return true;
             }
-            SimulatedWorkflow::Prompt
-            | SimulatedWorkflow::PromptFile
-            | SimulatedWorkflow::Template
-            | SimulatedWorkflow::SpecsBuild
-            | SimulatedWorkflow::Tasks
-            | SimulatedWorkflow::Stories => {}
+            _ => {}
         }
         let place = self.request.task.as_ref().map_or("prompt", |TaskId(id)| id.as_str());
         let path = format!("{WORK}{place}");
@@ -386,13 +347,7 @@ impl AgentScene<'_> {
         self.write_file(&path, &format!("good of {iteration}"));
         match self.plan.workflow {
             SimulatedWorkflow::SpecsBuild => self.tick_plan(),
-            SimulatedWorkflow::Prompt
-            | SimulatedWorkflow::PromptFile
-            | SimulatedWorkflow::Template
-            | SimulatedWorkflow::SpecsPlan
-            | SimulatedWorkflow::ListPlan
-            | SimulatedWorkflow::Tasks
-            | SimulatedWorkflow::Stories => iteration > self.act.salt % 4,
+            _ => iteration > self.act.salt % 4,
         }
     }
 

@@ -377,21 +377,7 @@ fn describe_outcome(outcome: &Outcome) -> String {
         // Which of two git failures comes first depends on what is surveyed again.
         Outcome::GitFailed { message } if message.starts_with(GIT_ERROR) => GIT_ERROR.to_owned(),
         Outcome::GitFailed { message } => message.clone(),
-        Outcome::Complete
-        | Outcome::IterationsUsedUp { .. }
-        | Outcome::NothingChanges { .. }
-        | Outcome::BudgetUsedUp { .. }
-        | Outcome::LimitTooLong { .. }
-        | Outcome::NoCommitMessage
-        | Outcome::ScmFailed { .. }
-        | Outcome::PromptLost { .. }
-        | Outcome::PlanMissing
-        | Outcome::BaselineBroken { .. }
-        | Outcome::SandboxBlocked { .. }
-        | Outcome::TasksLost { .. }
-        | Outcome::WorkersFailed { .. }
-        | Outcome::LandingBlocked { .. }
-        | Outcome::Interrupted => name_outcome(outcome).to_owned(),
+        _ => name_outcome(outcome).to_owned(),
     }
 }
 

@@ -102,15 +102,7 @@ impl SimulatedWorkflow {
 
     /// Returns whether the work is a task list.
     pub fn is_list(self) -> bool {
-        match self {
-            Self::Tasks | Self::Stories => true,
-            Self::Prompt
-            | Self::PromptFile
-            | Self::Template
-            | Self::SpecsPlan
-            | Self::SpecsBuild
-            | Self::ListPlan => false,
-        }
+        matches!(self, Self::Tasks | Self::Stories)
     }
 }
 

@@ -15,7 +15,7 @@ use ralph_core::ports::{
     Activity, Agent, AgentRequest, Clock, GateOrder, Gates, Moment, StopRequest, Ui,
 };
 use ralph_model::agent_output::{AgentEvent, Reply, Usage};
-use ralph_model::child::{ChildEnd, Ending, Force, Leftovers, NotStarted, SoftLimit};
+use ralph_model::child::{ChildEnd, Ending, Force, NotStarted};
 use ralph_model::control::{ControlRequestId, InboxEntry};
 use ralph_model::event::Recorded;
 use ralph_model::failure::{Failure, FailureClass};
@@ -86,12 +86,7 @@ impl Port {
 }
 
 fn build_child_end(ending: Ending) -> ChildEnd {
-    ChildEnd {
-        ending,
-        ran: Millis(1_000),
-        soft_limit: SoftLimit::Kept,
-        leftovers: Leftovers::default(),
-    }
+    ChildEnd { ran: Millis(1_000), ..ChildEnd::from_ending(ending) }
 }
 
 impl Agent for Port {
@@ -216,10 +211,6 @@ impl Gates for Port {
         };
         self.count_step();
         GateResult {
-            gate: order.gate.name.clone(),
-            command: order.command.to_owned(),
-            severity: order.severity,
-            status: if passed { GateStatus::Passed } else { GateStatus::Failed },
             end: Some(build_child_end(ending)),
             log: Some(format!(".ralph/guardrail_{}_{}.log", order.iteration, order.gate.name)),
             output: if passed {
@@ -227,11 +218,12 @@ impl Gates for Port {
             } else {
                 "work/a:3: it is bad".to_owned()
             },
-            hash: None,
-            failing: Vec::new(),
-            reason: None,
-            sandbox: None,
-            tests: None,
+            ..GateResult::new(
+                order.gate.name.clone(),
+                order.command.to_owned(),
+                order.severity,
+                if passed { GateStatus::Passed } else { GateStatus::Failed },
+            )
         }
     }
 }

@@ -159,13 +159,7 @@ fn build_work(plan: &SimulationPlan) -> Work {
 fn build_task_work(plan: &SimulationPlan) -> TaskWork {
     let (keeper, form) = match plan.workflow {
         SimulatedWorkflow::Stories => (ListOwner::Agent, ListForm::Stories),
-        SimulatedWorkflow::Tasks
-        | SimulatedWorkflow::Prompt
-        | SimulatedWorkflow::PromptFile
-        | SimulatedWorkflow::Template
-        | SimulatedWorkflow::SpecsPlan
-        | SimulatedWorkflow::SpecsBuild
-        | SimulatedWorkflow::ListPlan => (ListOwner::Ralph, ListForm::Plan),
+        _ => (ListOwner::Ralph, ListForm::Plan),
     };
     TaskWork {
         keeper,

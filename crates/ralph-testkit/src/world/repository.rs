@@ -112,10 +112,7 @@ impl Vcs for SharedWorld {
         let touched = FileTouched { path: "tree".to_owned(), action: FileAction::Modified };
         let is_clean = world.commits.last().map_or("start", |commit| &commit.0) == world.tree;
         Ok(Some(Observation {
-            tree: TreeId(world.tree.clone()),
-            changes: if is_clean { TreeDiff::Clean } else { TreeDiff::Dirty },
             files: if is_same { Vec::new() } else { vec![touched] },
-            more_files: 0,
             history: match world.foreign_commits.checked_sub(count_foreign_commits(head.as_ref())) {
                 Some(0) => History::Same,
                 Some(commits) => History::Advanced { commits },
@@ -123,10 +120,10 @@ impl Vcs for SharedWorld {
             },
             checked_out: Some(world.checked_out()),
             uncommitted: if is_clean { Vec::new() } else { vec!["tree".to_owned()] },
-            leaks: Vec::new(),
-            git_tampering: Vec::new(),
-            conflict_markers: Vec::new(),
-            autorun_changes: Vec::new(),
+            ..Observation::new(
+                TreeId(world.tree.clone()),
+                if is_clean { TreeDiff::Clean } else { TreeDiff::Dirty },
+            )
         }))
     }
 

@@ -77,9 +77,16 @@ fn can_record(step: &Step, event: &Event) -> bool {
         Step::Skip { .. } => matches!(event, Event::TaskSkipped { .. }),
         Step::WaitWhilePaused => matches!(event, Event::Paused),
         Step::StartJob(_) => matches!(event, Event::JobAssigned { .. }),
-        Step::PollWorkers { .. } => {
-            matches!(event, Event::WorkerEnded { .. } | Event::WorkerLost { .. })
-        }
+        // The start of a job writes the list, in which its task is in progress now.
+        Step::PollWorkers { .. } => matches!(
+            event,
+            Event::TasksWritten
+                | Event::WorkerStarted { .. }
+                | Event::WorkerProgressed { .. }
+                | Event::WorkerLimited { .. }
+                | Event::WorkerEnded { .. }
+                | Event::WorkerLost { .. }
+        ),
         Step::CancelWorker { .. } => matches!(event, Event::WorkerCanceled { .. }),
         Step::MergeCandidate => matches!(event, Event::CandidateMerged { .. }),
         Step::EndIteration(ours) => {

@@ -141,7 +141,7 @@ fn the_page_begins_with_outcome_and_next_commands() {
         "<dt>Tasks done</dt><dd>1 / 3</dd>",
         "<dt>Cost</dt><dd>$0.18</dd>",
         "<h2>What needs you</h2>",
-        "T3: Send the mail</h3><p>needs an API key (there is none)</p>",
+        "T3: Send the mail</h3><p>needs an API key (it is missing)</p>",
         "stuck: the same error 3 times",
         "Approved only because",
         "<h2>Remaining tasks</h2>",

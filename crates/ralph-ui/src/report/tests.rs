@@ -6,7 +6,7 @@ use ralph_core::reporting::report::{Report, Summary};
 use ralph_core::run_loop::judge::judge_iteration;
 use ralph_model::agent::{AgentChoice, AgentKind};
 use ralph_model::agent_output::{Reply, Usage};
-use ralph_model::child::{ChildEnd, Ending, Leftovers, SoftLimit};
+use ralph_model::child::{ChildEnd, Ending};
 use ralph_model::event::{Event, JOURNAL_VERSION, Purpose, Recorded};
 use ralph_model::gate::{Gate, GateKind, GateResult, GateStatus, Severity};
 use ralph_model::handoff::{FileAction, FileTouched};
@@ -17,7 +17,7 @@ use ralph_model::review::ReviewPolicy;
 use ralph_model::run::RunState;
 use ralph_model::task::{Task, TaskList};
 use ralph_model::units::{Millis, Timestamp, Tokens, UsdMicros};
-use ralph_model::worktree::{Checkpoint, CommitId, History, Landed, Observation, TreeDiff, TreeId};
+use ralph_model::worktree::{Checkpoint, CommitId, Landed, Observation, TreeDiff, TreeId};
 use serde_json::{Value, json};
 
 use super::*;
@@ -76,17 +76,8 @@ impl Journal {
         if role != Role::Review {
             let file = FileTouched { path: "a.rs".into(), action: FileAction::Modified };
             let observation = Some(Observation {
-                tree: TreeId(format!("tree{number}")),
-                changes: TreeDiff::Dirty,
                 files: vec![file],
-                more_files: 0,
-                history: History::Same,
-                checked_out: None,
-                uncommitted: Vec::new(),
-                leaks: Vec::new(),
-                git_tampering: Vec::new(),
-                conflict_markers: Vec::new(),
-                autorun_changes: Vec::new(),
+                ..Observation::new(TreeId(format!("tree{number}")), TreeDiff::Dirty)
             });
             self.tell(Event::Observed { observation, kept: None });
         }
@@ -110,12 +101,7 @@ impl Journal {
 }
 
 fn ended(ran: u64) -> ChildEnd {
-    ChildEnd {
-        ending: Ending::Exited { code: 0 },
-        ran: Millis(ran),
-        soft_limit: SoftLimit::Kept,
-        leftovers: Leftovers::default(),
-    }
+    ChildEnd { ran: Millis(ran), ..ChildEnd::from_ending(Ending::Exited { code: 0 }) }
 }
 
 fn reply(answer: &Value) -> Reply {
@@ -143,18 +129,14 @@ fn reply(answer: &Value) -> Reply {
 
 fn gate(name: &str, severity: Severity, failure: Option<&str>) -> GateResult {
     GateResult {
-        gate: name.into(),
-        command: "make".into(),
-        severity,
-        status: if failure.is_some() { GateStatus::Failed } else { GateStatus::Passed },
         end: Some(ended(1_500)),
-        log: None,
         output: failure.unwrap_or_default().into(),
-        hash: None,
-        failing: Vec::new(),
-        reason: None,
-        sandbox: None,
-        tests: None,
+        ..GateResult::new(
+            name,
+            "make",
+            severity,
+            if failure.is_some() { GateStatus::Failed } else { GateStatus::Passed },
+        )
     }
 }
 
@@ -245,7 +227,7 @@ pub(crate) fn night_report() -> Report {
         }
     }
     let mut blocked = handoff("T3");
-    blocked["blocked"] = json!({"needs": "an API key", "why": "there is none"});
+    blocked["blocked"] = json!({"needs": "an API key", "why": "it is missing"});
     journal.iterate(8, Role::Implement, "T3", &blocked, std::slice::from_ref(&green));
     journal.land(8, Landed::RolledBack { kept: Some("refs/ralph/kept/k3f9/8".into()) });
     journal.iterate(9, Role::Implement, "T3", &blocked, std::slice::from_ref(&green));
@@ -269,7 +251,7 @@ fn the_page_starts_with_what_needs_a_person() {
 
         ## Questions (they wait for you)
 
-        - **T3** (Send the mail): needs an API key (there is none)
+        - **T3** (Send the mail): needs an API key (it is missing)
 
         ## Completed: 1/3 tasks
 
@@ -292,7 +274,7 @@ fn the_page_starts_with_what_needs_a_person() {
         - Attempts: 2/5
         - Last gate: blocked
         - Branch: `wip/ralph-fail-T3-20261114-231700`
-        - Reason: blocked: needs an API key (there is none)
+        - Reason: blocked: needs an API key (it is missing)
         - Stuck: No
         - Quality warnings: 0
 
@@ -408,7 +390,7 @@ fn the_status_has_questions_on_top_and_a_line_for_each_task() {
     let style =
         crate::style::Style::choose_style(&crate::style::StylePreferences::default(), &around);
     expect![[r#"
-        Blocked    T3 needs an API key (there is none)
+        Blocked    T3 needs an API key (it is missing)
 
         Run        20261114-231500-k3f9
         State      not complete

@@ -14,7 +14,7 @@ use ralph_core::ports::{Activity, Ui as _};
 use ralph_model::agent::{AgentChoice, AgentKind};
 use ralph_model::agent_output::{AgentEvent, Speaker, TextForm, ToolOutcome};
 use ralph_model::budget::Budget;
-use ralph_model::child::{ChildEnd, Ending, Leftovers, SoftLimit};
+use ralph_model::child::{ChildEnd, Ending};
 use ralph_model::event::{Event, Purpose, Recorded};
 use ralph_model::gate::{Gate, GateKind, GateResult, GateStatus, Severity};
 use ralph_model::ids::{AskNumber, IterationNumber, Role, TaskId};
@@ -197,28 +197,14 @@ fn gate(name: &str, severity: Severity) -> Gate {
 
 fn result(name: &str, status: GateStatus, output: &str) -> GateResult {
     GateResult {
-        gate: name.into(),
-        command: format!("make {name}"),
-        severity: Severity::Hard,
-        status,
         end: Some(ended()),
-        log: None,
         output: output.into(),
-        hash: None,
-        failing: Vec::new(),
-        reason: None,
-        sandbox: None,
-        tests: None,
+        ..GateResult::new(name, format!("make {name}"), Severity::Hard, status)
     }
 }
 
 fn ended() -> ChildEnd {
-    ChildEnd {
-        ending: Ending::Exited { code: 0 },
-        ran: Millis(1_200),
-        soft_limit: SoftLimit::Kept,
-        leftovers: Leftovers::default(),
-    }
+    ChildEnd { ran: Millis(1_200), ..ChildEnd::from_ending(Ending::Exited { code: 0 }) }
 }
 
 fn recipe(work: Work) -> Recipe {

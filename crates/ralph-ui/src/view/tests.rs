@@ -15,7 +15,7 @@ use ralph_core::run_loop::judge::judge_iteration;
 use ralph_model::agent::{AgentChoice, AgentKind};
 use ralph_model::agent_output::{Speaker, TextForm, Usage};
 use ralph_model::budget::Budget;
-use ralph_model::child::{ChildEnd, Ending, Leftovers, SoftLimit};
+use ralph_model::child::{ChildEnd, Ending};
 use ralph_model::event::Purpose;
 use ralph_model::failure::Failure;
 use ralph_model::gate::{Gate, GateKind, GateResult, GateStatus, Severity};
@@ -191,18 +191,10 @@ impl Stage {
         self.view.show_activity(&Activity::Gate(&gate));
         self.tell(Event::GateChecked {
             result: GateResult {
-                gate: name.into(),
-                command: gate.check.label().into(),
-                severity: gate.severity,
-                status,
                 end: (status != GateStatus::Cached).then(|| end(code, 1_200)),
                 log: Some(format!(".ralph/guardrail_1_{name}.log")),
                 output: output.into(),
-                hash: None,
-                failing: Vec::new(),
-                reason: None,
-                sandbox: None,
-                tests: None,
+                ..GateResult::new(name, gate.check.label(), gate.severity, status)
             },
             survey: None,
         })
@@ -250,12 +242,7 @@ fn ascii() -> StylePreferences {
 }
 
 fn end(code: i32, millis: u64) -> ChildEnd {
-    ChildEnd {
-        ending: Ending::Exited { code },
-        ran: Millis(millis),
-        soft_limit: SoftLimit::Kept,
-        leftovers: Leftovers::default(),
-    }
+    ChildEnd { ran: Millis(millis), ..ChildEnd::from_ending(Ending::Exited { code }) }
 }
 
 fn usage() -> Usage {

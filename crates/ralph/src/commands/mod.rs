@@ -51,6 +51,7 @@ use ralph_model::outcome::ExitStatus;
 use crate::cli::memory::McpServerChoice;
 use crate::cli::{self, Cli, CliCommand, WELCOME};
 use crate::screen::{self, OutputStyle};
+use crate::session::WARDEN_COMMAND;
 
 /// Runs the command of the command line.
 pub(crate) fn run_command_line(arguments: Vec<OsString>) -> ExitCode {
@@ -71,6 +72,12 @@ pub(crate) fn run_command_line(arguments: Vec<OsString>) -> ExitCode {
             SETUP_FAILED_CODE.into()
         });
     }
+    // It starts beside the first agent of every run.
+    if let [_, command, run] = arguments.as_slice()
+        && command == WARDEN_COMMAND
+    {
+        return ralph_io::process::warden::run_warden(&run.to_string_lossy());
+    }
     // A shell asks for completions.
     if arguments.get(1).is_some_and(|word| word == "--")
         && let Some(code) = completions::answer_shell(&arguments)
@@ -90,7 +97,6 @@ pub(crate) fn run_command_line(arguments: Vec<OsString>) -> ExitCode {
     };
     let common = &cli.common;
     let result = match command {
-        CliCommand::Warden { run } => return ralph_io::process::warden::run_warden(&run),
         CliCommand::Sim { scenario } => return run_scripted_agent(&scenario),
         CliCommand::Mcp(args) => match args.server {
             McpServerChoice::Memory { file } => {

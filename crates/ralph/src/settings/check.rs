@@ -3,6 +3,8 @@
 //! Findings carry the JSON path; `layers` adds file, line and column. Not here: mistakes that show
 //! only across several settings.
 
+#![expect(clippy::wildcard_enum_match_arm, reason = "most shapes are scalars")]
+
 use ralph_core::checking::secret::is_secret_name;
 use ralph_core::nearest::find_nearest;
 use serde_json::Value;
@@ -60,11 +62,7 @@ impl Checker<'_> {
                         self.check_value(value, &path.join_index(index), items);
                     }
                 }
-                Value::Null
-                | Value::Bool(_)
-                | Value::Number(_)
-                | Value::String(_)
-                | Value::Object(_) => self.report_wrong_type(value, path, shape),
+                _ => self.report_wrong_type(value, path, shape),
             },
             SettingShape::Either(alternatives) => {
                 match alternatives.iter().find(|it| is_same_kind(value, it)) {
@@ -72,13 +70,7 @@ impl Checker<'_> {
                     None => self.report_wrong_type(value, path, shape),
                 }
             }
-            SettingShape::Text { .. }
-            | SettingShape::SpanText
-            | SettingShape::SizeText
-            | SettingShape::Choice { .. }
-            | SettingShape::Number { .. }
-            | SettingShape::Boolean
-            | SettingShape::Null => match check_scalar(value, shape) {
+            _ => match check_scalar(value, shape) {
                 _ if !is_same_kind(value, shape) => self.report_wrong_type(value, path, shape),
                 Err((message, hint)) => {
                     self.add_finding(path.clone(), SettingFault::Value(message), hint);
@@ -206,11 +198,7 @@ fn check_scalar(value: &Value, shape: &SettingShape) -> Result<(), (String, Opti
                 _ => Ok(()),
             }
         }
-        SettingShape::Object { .. }
-        | SettingShape::List(_)
-        | SettingShape::Boolean
-        | SettingShape::Null
-        | SettingShape::Either(_) => Ok(()),
+        _ => Ok(()),
     }
 }
 
@@ -221,14 +209,7 @@ pub(crate) fn describe_shape(shape: &SettingShape) -> String {
         SettingShape::List(items) => match **items {
             SettingShape::Text { .. } => "a list of strings".into(),
             SettingShape::Object { .. } => "a list of objects".into(),
-            SettingShape::List(_)
-            | SettingShape::SpanText
-            | SettingShape::SizeText
-            | SettingShape::Choice { .. }
-            | SettingShape::Number { .. }
-            | SettingShape::Boolean
-            | SettingShape::Null
-            | SettingShape::Either(_) => "a list".into(),
+            _ => "a list".into(),
         },
         SettingShape::Text { .. } => "a string".into(),
         SettingShape::SpanText => "a duration such as \"12m\"".into(),

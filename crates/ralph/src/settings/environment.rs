@@ -3,6 +3,8 @@
 //! The names are derived from the schema, so that a new setting has one at once; a few older names
 //! are aliases. Not here: reading the process environment (`source`).
 
+#![expect(clippy::wildcard_enum_match_arm, reason = "most shapes are scalars")]
+
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
@@ -101,14 +103,7 @@ impl VariableNames {
                     self.collect_names(it, path);
                 }
             }
-            SettingShape::List(_)
-            | SettingShape::Text { .. }
-            | SettingShape::SpanText
-            | SettingShape::SizeText
-            | SettingShape::Choice { .. }
-            | SettingShape::Number { .. }
-            | SettingShape::Boolean
-            | SettingShape::Null => {
+            _ => {
                 self.exact.insert(name, path.clone());
             }
         }

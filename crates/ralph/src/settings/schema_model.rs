@@ -3,6 +3,8 @@
 //! The checker and the environment walk this instead of raw schema, so that no odd corner of
 //! JSON Schema is met twice. Not here: the schema itself (`schema`) and checking (`check`).
 
+#![expect(clippy::wildcard_enum_match_arm, reason = "few shapes have entries")]
+
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
@@ -79,14 +81,7 @@ impl SettingShape {
         match self {
             Self::Object { entries, free, .. } => entries.get(key).or(free.as_deref()),
             Self::Either(alternatives) => alternatives.iter().find_map(|it| it.find_entry(key)),
-            Self::List(_)
-            | Self::Text { .. }
-            | Self::SpanText
-            | Self::SizeText
-            | Self::Choice { .. }
-            | Self::Number { .. }
-            | Self::Boolean
-            | Self::Null => None,
+            _ => None,
         }
     }
 }
@@ -226,13 +221,7 @@ mod tests {
                     holes(alternative, path, found);
                 }
             }
-            SettingShape::Text { .. }
-            | SettingShape::SpanText
-            | SettingShape::SizeText
-            | SettingShape::Choice { .. }
-            | SettingShape::Number { .. }
-            | SettingShape::Boolean
-            | SettingShape::Null => {}
+            _ => {}
         }
     }
 

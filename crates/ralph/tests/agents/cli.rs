@@ -246,9 +246,14 @@ impl Cli {
         }
     }
 
-    /// Returns how long it needs at most from its start to its first request, on a slow machine.
+    /// Returns how long it usually needs at most from its start to its first request, on a slow machine.
     pub(crate) fn slowest_start(self) -> Duration {
-        Duration::from_secs(if self == Self::Opencode { 45 } else { 30 })
+        Duration::from_secs(match self {
+            Self::Claude | Self::Codex => 10,
+            Self::Copilot | Self::Pi => 15,
+            Self::Gemini | Self::Qwen | Self::Cline => 20,
+            Self::Opencode => 45,
+        })
     }
 }
 

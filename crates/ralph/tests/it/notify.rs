@@ -137,7 +137,7 @@ fn a_command_gets_each_occasion_on_stdin() {
     let sealed = repository();
     let handoff = |task: &str| json!({"task_completed": {"task_id": task, "summary": "Did it.", "fully_complete": true}});
     let mut blocked = handoff("T2");
-    blocked["blocked"] = json!({"needs": "an API key", "why": "there is none"});
+    blocked["blocked"] = json!({"needs": "an API key", "why": "it is missing"});
     sealed.write_script(
         &json!([
             {"when": {"task": "T1"}, "do": [{"append": {"path": "bad", "text": "x"}}, {"handoff": handoff("T1")}]},
@@ -164,7 +164,7 @@ fn a_command_gets_each_occasion_on_stdin() {
     let occasions: Vec<&str> = notices.iter().map(|(occasion, _)| occasion.as_str()).collect();
     assert_eq!(occasions, ["blocked", "person", "failure"]);
     assert_eq!(notices[0].1["task"], json!("T1"));
-    assert_eq!(notices[1].1["needs"], json!("needs an API key (there is none)"));
+    assert_eq!(notices[1].1["needs"], json!("needs an API key (it is missing)"));
     assert_eq!(notices[2].1["progress"]["failed"], json!(2));
     assert_eq!(warnings(&sealed), Vec::<String>::new());
 }

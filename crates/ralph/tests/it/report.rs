@@ -24,7 +24,7 @@ fn build() -> (Sealed, Finished) {
     let sealed = repository();
     let handoff = |task: &str| json!({"task_completed": {"task_id": task, "summary": "Did it.", "fully_complete": true}});
     let mut blocked = handoff("T3");
-    blocked["blocked"] = json!({"needs": "an API key", "why": "there is none"});
+    blocked["blocked"] = json!({"needs": "an API key", "why": "it is missing"});
     let usage = json!({"usage": {"input": 1000, "output": 100, "cost": 0.02}});
     let calls = json!([
         {"when": {"task": "T1"},
@@ -65,7 +65,7 @@ fn run_over_a_list_is_reported() {
         &end.stderr,
         &[
             "Run ended: not complete",
-            "blocked: T3 needs an API key (there is none)",
+            "blocked: T3 needs an API key (it is missing)",
             "tasks: 1 of 4 done, 2 failed, 1 left",
             "T2 failed: none of 2 attempts passed",
             "error: race in the bucket",
@@ -79,7 +79,7 @@ fn run_over_a_list_is_reported() {
         &report,
         &[
             "# Execution summary\n",
-            "## Questions (they wait for you)\n\n- **T3** (Send the mail): needs an API key (there is none)\n",
+            "## Questions (they wait for you)\n\n- **T3** (Send the mail): needs an API key (it is missing)\n",
             "## Completed: 1/4 tasks\n",
             "- T4 waits for T2\n",
             "## Failed tasks (they need you)\n\n### T2: Limit the rate\n\n- Attempts: 2/2\n- Last gate: ",
@@ -104,7 +104,7 @@ fn run_over_a_list_is_reported() {
     assert_eq!(named["progress"]["done"], json!(1));
     assert_eq!(named["failed"][0]["branch"], json!(branch));
     assert_eq!(named["failed"][0]["error"], json!("error: race in the bucket"));
-    assert_eq!(named["questions"][0]["needs"], json!("needs an API key (there is none)"));
+    assert_eq!(named["questions"][0]["needs"], json!("needs an API key (it is missing)"));
     assert_eq!(named["waiting"], json!([{"task": "T4", "on": "T2"}]));
     assert_eq!(named["total"]["costUsdMicros"], json!(100_000));
     assert_eq!(named["tasks"][1]["spent"]["iterations"], json!(2));
@@ -114,7 +114,7 @@ fn run_over_a_list_is_reported() {
 fn status_starts_with_questions_for_the_user() {
     let (sealed, _) = build();
     let status = sealed.run_ralph(&["status"]).expect_code(0).stdout;
-    assert!(status.starts_with("Blocked    T3 needs an API key (there is none)\n"), "{status}");
+    assert!(status.starts_with("Blocked    T3 needs an API key (it is missing)\n"), "{status}");
     check_in_order(
         &status,
         &[

@@ -1,9 +1,9 @@
 //! Folds of complete agent outputs.
 
 use proptest::prelude::*;
-use ralph_model::child::{Ending, Leftovers, SoftLimit};
+use ralph_model::child::Ending;
 use ralph_model::failure::FailureClass;
-use ralph_model::units::{Millis, Tokens, UsdMicros};
+use ralph_model::units::{Tokens, UsdMicros};
 
 use super::*;
 use crate::answers::structured_output::Schema;
@@ -36,12 +36,7 @@ fn usage(input: u64, cost: Option<u64>, scope: UsageScope) -> AgentEvent {
 }
 
 fn end() -> ChildEnd {
-    ChildEnd {
-        ending: Ending::Exited { code: 0 },
-        ran: Millis::ZERO,
-        soft_limit: SoftLimit::Kept,
-        leftovers: Leftovers::default(),
-    }
+    ChildEnd::from_ending(Ending::Exited { code: 0 })
 }
 
 fn read(events: &[AgentEvent]) -> ReplyFold {

@@ -2,21 +2,16 @@
 
 use proptest::prelude::*;
 use ralph_model::agent_output::{Reply, Usage};
-use ralph_model::child::{ChildEnd, Ending, Leftovers, SoftLimit};
+use ralph_model::child::{ChildEnd, Ending};
 use ralph_model::failure::{Failure, FailureClass};
 use ralph_model::memory::{ActiveConstraint, FileKnowledge, LibraryDocs, Memory};
-use ralph_model::units::{Millis, Tokens};
+use ralph_model::units::Tokens;
 
 use super::*;
 use crate::answers::reply_fold::ReplyFold;
 
 fn reply(read: u64, tools: u32, failure: Option<Failure>) -> Reply {
-    let end = ChildEnd {
-        ending: Ending::Exited { code: 0 },
-        ran: Millis::ZERO,
-        soft_limit: SoftLimit::Kept,
-        leftovers: Leftovers::default(),
-    };
+    let end = ChildEnd::from_ending(Ending::Exited { code: 0 });
     let usage =
         Usage { input: Tokens(read / 2), cache_read: Tokens(read - read / 2), ..Usage::default() };
     Reply { usage, tools, ..ReplyFold::default().into_reply(end, failure) }

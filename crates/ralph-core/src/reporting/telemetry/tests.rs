@@ -76,18 +76,9 @@ fn replied() -> Event {
 fn gate(status: GateStatus) -> Event {
     Event::GateChecked {
         result: GateResult {
-            gate: "test".into(),
-            command: "make test".into(),
-            severity: Severity::Hard,
-            status,
             end: Some(end(400)),
-            log: None,
             output: "SECRET OUTPUT".into(),
-            hash: None,
-            failing: Vec::new(),
-            reason: None,
-            sandbox: None,
-            tests: None,
+            ..GateResult::new("test", "make test", Severity::Hard, status)
         },
         survey: None,
     }

@@ -274,18 +274,5 @@ fn drop_named_paths<'a>(
 
 /// Returns the result of a gate that counts as passed.
 pub fn build_cached_result(gate: &Gate, severity: Severity) -> GateResult {
-    GateResult {
-        gate: gate.name.clone(),
-        command: gate.check.label().to_owned(),
-        severity,
-        status: GateStatus::Cached,
-        end: None,
-        log: None,
-        output: String::new(),
-        hash: None,
-        failing: Vec::new(),
-        reason: None,
-        sandbox: None,
-        tests: None,
-    }
+    GateResult::new(gate.name.clone(), gate.check.label().to_owned(), severity, GateStatus::Cached)
 }

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use ralph_model::agent_call_state::{AgentCallEnd, AgentCallState};
-use ralph_model::child::{ChildEnd, Ending, Leftovers, SoftLimit};
+use ralph_model::child::{ChildEnd, Ending};
 use ralph_model::event::{Event, Purpose};
 use ralph_model::gate::{GateResult, GateStatus, Severity};
 use ralph_model::ids::IterationNumber;
@@ -12,7 +12,6 @@ use ralph_model::outcome::Outcome;
 use ralph_model::phase::Iteration;
 use ralph_model::recipe::{CommitPolicy, HistoryOwner, Recipe};
 use ralph_model::review::ReviewVerdict;
-use ralph_model::units::Millis;
 use ralph_model::worktree::{Checkpoint, History, Landed, TreeDiff};
 
 use super::{Engine, StepError, ViewKind, record_with};
@@ -346,22 +345,9 @@ pub(super) fn build_gate_result(
         hasher.finish_hash()
     });
     GateResult {
-        gate: gate.name.clone(),
-        command: gate.name.clone(),
-        severity,
-        status,
-        end: Some(ChildEnd {
-            ending: Ending::Exited { code },
-            ran: Millis::ZERO,
-            soft_limit: SoftLimit::Kept,
-            leftovers: Leftovers::default(),
-        }),
-        log: None,
+        end: Some(ChildEnd::from_ending(Ending::Exited { code })),
         output,
         hash,
-        failing: Vec::new(),
-        reason: None,
-        sandbox: None,
-        tests: None,
+        ..GateResult::new(gate.name.clone(), gate.name.clone(), severity, status)
     }
 }

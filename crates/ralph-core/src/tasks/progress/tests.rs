@@ -134,20 +134,7 @@ fn an_entry_reports_what_was_done() {
     ];
     let handoff = read::read_handoff([value], "", &TaskId("US-001".into()), &files);
     let mut current = iteration(Role::Implement, Verdict::Passed { signal: None }, Some(handoff));
-    let gate = |name: &str, severity, status| GateResult {
-        gate: name.into(),
-        command: name.into(),
-        severity,
-        status,
-        end: None,
-        log: None,
-        output: String::new(),
-        hash: None,
-        failing: Vec::new(),
-        reason: None,
-        sandbox: None,
-        tests: None,
-    };
+    let gate = |name: &str, severity, status| GateResult::new(name, name, severity, status);
     current.update_checking(|checking| {
         checking.gates = vec![
             gate("cargo test", Severity::Hard, GateStatus::Passed),

@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use ralph_model::child::SoftLimit;
 use ralph_model::gate::{EmptyRun, GateKind};
 use ralph_model::ids::{IterationNumber, RunId};
 use ralph_model::units::Millis;
@@ -115,7 +116,7 @@ fn a_gate_past_its_limit_is_ended_and_reports_so() {
     slow.hard_limit = Millis(400);
     let result = project.check(&slow);
     assert_eq!(result.exit_code(), 124);
-    assert!(result.is_slow());
+    assert_eq!(result.end.as_ref().map(|end| end.soft_limit), Some(SoftLimit::Passed));
     assert_eq!(result.output, "begun\n[ralph] timed out after 0.4s");
     assert_eq!(project.log(&result), b"begun\n\n[ralph] timed out after 0.4s\n");
 }

@@ -120,18 +120,10 @@ fn the_latest_memory_replaces_the_one_before_it_once() {
 fn the_results_of_gates_have_a_file_per_iteration() {
     let (directory, mut store) = store();
     let result = GateResult {
-        gate: "test".into(),
-        command: "make test".into(),
-        severity: Severity::Hard,
-        status: GateStatus::Failed,
-        end: None,
-        log: None,
-        output: String::new(),
         hash: Some(ErrorHash("899109bb".into())),
         failing: vec!["adds".into()],
         reason: Some("no test ran: `1..0`".into()),
-        sandbox: None,
-        tests: None,
+        ..GateResult::new("test", "make test", Severity::Hard, GateStatus::Failed)
     };
     let view = View::Gates { iteration: IterationNumber(3), results: &[result], refusals: &[] };
     store.publish_view(&view).expect("written");

@@ -102,13 +102,7 @@ impl Observer {
         let found = match landed {
             Landed::RolledBack { kept } => check_kept(watched, kept.as_deref(), world),
             Landed::SavedToFailureBranch { branch, .. } => check_failure_branch(branch, world),
-            Landed::Surveyed { .. }
-            | Landed::MessageChecked { .. }
-            | Landed::Committed { .. }
-            | Landed::NothingToCommit
-            | Landed::CommitRefused { .. }
-            | Landed::ScmRan { .. }
-            | Landed::ListWritten => Ok(()),
+            _ => Ok(()),
         };
         if let Err(message) = found {
             self.report_violation(Invariant::KeptFirst, message);

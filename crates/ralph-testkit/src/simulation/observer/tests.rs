@@ -20,7 +20,7 @@ use ralph_model::review::{ReviewState, ReviewStatus};
 use ralph_model::run::{IterationMark, RunState};
 use ralph_model::task::{TaskChange, TaskStatus};
 use ralph_model::units::{Millis, Timestamp};
-use ralph_model::worktree::{Checkpoint, CommitId, History, Landed, Observation, TreeDiff};
+use ralph_model::worktree::{Checkpoint, CommitId, Landed, Observation, TreeDiff};
 
 use super::{Invariant, Observer};
 use crate::simulation::agent_action::IntendedVerdict;
@@ -174,19 +174,7 @@ impl Forged {
         };
         let reply = Box::new(crate::simulation::ports::build_reply(&action));
         self.record(Event::Replied { ask: AskNumber(1), reply });
-        let observation = Observation {
-            tree: format_tree_id(tree),
-            changes: TreeDiff::Dirty,
-            files: Vec::new(),
-            more_files: 0,
-            history: History::Same,
-            checked_out: None,
-            uncommitted: Vec::new(),
-            leaks: Vec::new(),
-            git_tampering: Vec::new(),
-            conflict_markers: Vec::new(),
-            autorun_changes: Vec::new(),
-        };
+        let observation = Observation::new(format_tree_id(tree), TreeDiff::Dirty);
         self.record(Event::Observed { observation: Some(observation), kept: None });
     }
 
@@ -196,20 +184,7 @@ impl Forged {
             (self.observer.iteration(), self.world.repository.number_work_tree());
         let gate = "gate-0".to_owned();
         self.world.checks.push(GateTruth { iteration, gate: gate.clone(), tree, passed });
-        let result = GateResult {
-            gate: gate.clone(),
-            command: gate,
-            severity: Severity::Hard,
-            status: reported,
-            end: None,
-            log: None,
-            output: String::new(),
-            hash: None,
-            failing: Vec::new(),
-            reason: None,
-            sandbox: None,
-            tests: None,
-        };
+        let result = GateResult::new(gate.clone(), gate, Severity::Hard, reported);
         self.record(Event::GateChecked { result, survey: None });
     }
 

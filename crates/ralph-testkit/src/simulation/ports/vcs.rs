@@ -60,17 +60,13 @@ impl Port {
         let uncommitted =
             SimulatedRepository::list_touched(&repository.head_tree(), &repository.work);
         Some(Observation {
-            tree: format_tree_id(tree),
-            changes: repository.changes(),
             leaks: leaks.collect(),
             files,
-            more_files: 0,
             history: repository.compare_history(place.head, Some(&place.branch)),
             checked_out: Some(describe_checked_out(repository)),
             uncommitted: uncommitted.into_iter().map(|file| file.path).collect(),
             git_tampering: tampering,
-            conflict_markers: Vec::new(),
-            autorun_changes: Vec::new(),
+            ..Observation::new(format_tree_id(tree), repository.changes())
         })
     }
 }

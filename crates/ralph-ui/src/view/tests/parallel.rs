@@ -98,18 +98,9 @@ impl Course {
 
     fn check(&mut self, status: GateStatus) {
         let result = GateResult {
-            gate: "test".into(),
-            command: "make test".into(),
-            severity: Severity::Hard,
-            status,
             end: (status != GateStatus::Cached).then(|| end(1, 1_200)),
-            log: None,
             output: "expected 1, got 2".into(),
-            hash: None,
-            failing: Vec::new(),
-            reason: None,
-            sandbox: None,
-            tests: None,
+            ..GateResult::new("test", "make test", Severity::Hard, status)
         };
         self.take(Event::GateChecked { result, survey: None });
     }

@@ -1,10 +1,11 @@
 //! The lines of ralph itself, from the first line of a run to the last.
 
 use expect_test::expect;
+use ralph_model::child::{Leftovers, SoftLimit};
 use ralph_model::event::WaitReason;
 use ralph_model::failure::FailureClass;
 use ralph_model::outcome::Outcome;
-use ralph_model::worktree::{History, Landed, Observation, TreeDiff, TreeId};
+use ralph_model::worktree::{Landed, Observation, TreeDiff, TreeId};
 
 use super::*;
 
@@ -12,17 +13,8 @@ use super::*;
 fn two_iterations(stage: &mut Stage) {
     stage.begin(recipe()).iterate(1).ask(1, Role::Prompt).pass(367).answer(1, "I tried.");
     let observation = Observation {
-        tree: TreeId("7e7e7e7e7e".into()),
-        changes: TreeDiff::Dirty,
-        files: Vec::new(),
         more_files: 2,
-        history: History::Same,
-        checked_out: None,
-        uncommitted: Vec::new(),
-        leaks: Vec::new(),
-        git_tampering: Vec::new(),
-        conflict_markers: Vec::new(),
-        autorun_changes: Vec::new(),
+        ..Observation::new(TreeId("7e7e7e7e7e".into()), TreeDiff::Dirty)
     };
     stage.tell(Event::Observed { observation: Some(observation), kept: None });
     stage.check("lint", GateStatus::Passed, 0, "");

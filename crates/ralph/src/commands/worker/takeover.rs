@@ -17,8 +17,8 @@ use crate::project::Project;
 
 impl WorkerJob {
     /// Prepares the continuation of the work of another machine. Returns the state that follows and
-    /// whose work it is; no state if that fails, and nothing if there is none or this machine itself
-    /// came as far.
+    /// whose work it is; no state if that fails, and nothing without such work or if this machine
+    /// itself came as far.
     pub(super) fn take_over(
         &mut self,
         main: &Project,

@@ -245,7 +245,7 @@ fn blocked_status_counts_the_second_time() {
     let calls = json!([
         { "when": { "task": "a" }, "do": [{ "handoff": {
             "task_completed": { "summary": "Cannot.", "fully_complete": false },
-            "blocked": { "needs": "an API key", "why": "there is none" }
+            "blocked": { "needs": "an API key", "why": "it is missing" }
         } }] },
         writes("$RALPH_TASK.txt")
     ]);
@@ -253,9 +253,9 @@ fn blocked_status_counts_the_second_time() {
     build(&sealed, &[]).expect_code(1);
     assert_statuses(&sealed, &[("a", "failed"), ("b", "done")]);
     assert_eq!(sealed.prompts().len(), 3);
-    assert!(sealed.prompts()[1].contains("it needs an API key (there is none)"));
+    assert!(sealed.prompts()[1].contains("it needs an API key (it is missing)"));
     let notes = list(&sealed)["tasks"][0]["notes"].to_string();
-    assert!(notes.contains("blocked: needs an API key (there is none)"), "{notes}");
+    assert!(notes.contains("blocked: needs an API key (it is missing)"), "{notes}");
 }
 
 #[test]
