@@ -309,12 +309,22 @@ pub(super) fn does_action(code: &str, deed: CodeAction) -> bool {
         CodeAction::Removes => has(&REMOVES),
         CodeAction::Writes => has(&WRITES),
         CodeAction::Connects => {
-            has(&["socket", "Socket", "net.connect", "fsockopen", "/inet/tcp"])
-                && has(&["dup2", "pty.spawn", "/bin/sh", "/bin/bash", "exec", "spawn", "system"])
+            has(&[
+                "socket",
+                "Socket",
+                "net.connect",
+                "fsockopen",
+                "/inet/tcp",
+                "(\"net\")",
+                "('net')",
+            ]) && has(&["dup2", "/bin/sh", "/bin/bash", "exec", "spawn", "system", "proc_open"])
+                || has(&["TCPSocket", "IO::Socket", "/inet/tcp"])
+                    && has(&["`", "qx", "%x", "popen", "getline"])
         }
         CodeAction::Decodes => {
             let decoders = ["b64decode", "fromhex", "atob(", "Buffer.from(", "decode64"];
-            (has(&decoders) || has(&["unhexlify", "unpack("]))
+            (has(&decoders)
+                || has(&["unhexlify", "unpack(", "codecs.decode", "decompress(", "decode_base64"]))
                 && has(&["exec(", "eval(", "eval ", "system", "subprocess", "Function("])
         }
         CodeAction::ForksEndlessly => is_fork_bomb(code),
@@ -356,6 +366,9 @@ pub(super) fn find_shell_literals(code: &str) -> Vec<String> {
     for window in texts.windows(2).filter(|window| window[1] == "~") {
         commands.push(window.concat());
     }
+    // `"rm " + name`
+    let unknown = Word::new_unknown().to_code();
+    commands.extend(texts.iter().filter(|it| it.ends_with(' ')).map(|it| format!("{it}{unknown}")));
     // A pipe of Perl or awk.
     commands.extend(texts.iter().filter_map(|it| it.strip_suffix('|').map(str::to_owned)));
     commands.extend(texts.iter().filter(|it| it.len() > 7).filter_map(|it| decode_base64(it)));

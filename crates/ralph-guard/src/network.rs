@@ -18,7 +18,8 @@ const DATA: [&str; 9] = [
 
 /// Returns the files that `curl` sends, and whether `-` is among them.
 pub(super) fn find_sent_files(words: &[Word]) -> Vec<(String, SentFrom)> {
-    let arguments = Arguments::new(words, &[]);
+    let words = split_clusters(words);
+    let arguments = Arguments::new(&words, &[]);
     let mut files = Vec::new();
     let mut add = |path: &str| {
         let from =
@@ -42,7 +43,20 @@ pub(super) fn find_sent_files(words: &[Word]) -> Vec<(String, SentFrom)> {
 
 /// Returns the data that `curl` sends from the command line itself.
 pub(super) fn find_sent_literals(words: &[Word]) -> Vec<String> {
-    Arguments::new(words, &[]).find_flag_values(&DATA)
+    Arguments::new(&split_clusters(words), &[]).find_flag_values(&DATA)
+}
+
+/// Returns the words, with clusters of short flags such as `-sF` reduced to the last one, which takes
+/// the next word.
+fn split_clusters(words: &[Word]) -> Vec<Word> {
+    const WITHOUT_VALUE: &str = "fgijklnpqsvIJLNORSZ#0123";
+    let reduce = |word: &Word| {
+        let flags = word.raw().strip_prefix('-')?;
+        let (front, last) = flags.split_at_checked(flags.len().checked_sub(1)?)?;
+        let is_cluster = front.chars().all(|it| WITHOUT_VALUE.contains(it));
+        (is_cluster && ["d", "F", "T"].contains(&last)).then(|| Word::from_raw(&format!("-{last}")))
+    };
+    words.iter().map(|word| reduce(word).unwrap_or_else(|| word.clone())).collect()
 }
 
 /// The origin of sent data.

@@ -66,7 +66,7 @@ pub(super) fn table(text: &str) -> Vec<(String, String)> {
         .collect()
 }
 
-pub(super) const TABLES: [(&str, &str); 8] = [
+pub(super) const TABLES: [(&str, &str); 10] = [
     ("deny", include_str!("../tests/data/deny.txt")),
     ("allow", include_str!("../tests/data/allow.txt")),
     ("deny", include_str!("../tests/data/more-deny.txt")),
@@ -75,6 +75,8 @@ pub(super) const TABLES: [(&str, &str); 8] = [
     ("allow", include_str!("../tests/data/classes-allow.txt")),
     ("deny", include_str!("../tests/data/unseen-deny.txt")),
     ("allow", include_str!("../tests/data/unseen-allow.txt")),
+    ("deny", include_str!("../tests/data/fresh-deny.txt")),
+    ("allow", include_str!("../tests/data/fresh-allow.txt")),
 ];
 
 #[test]

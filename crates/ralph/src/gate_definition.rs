@@ -16,7 +16,7 @@ use ralph_io::bounded_read;
 use crate::gate_scripts::{self, is_generated};
 use crate::make_recipe::find_named_commands;
 use crate::project::Project;
-use crate::runner_files::{list_named_files, list_runner_files, split_code};
+use crate::runner_files::{list_modules, list_named_files, list_runner_files, split_code};
 use crate::shadow_names::list_shadow_files;
 
 /// How many scripts and recipes may call each other.
@@ -35,6 +35,9 @@ const MOST_BYTES: u64 = 64 * 1024;
 /// another one is protected; elsewhere it may be the work itself.
 const CHECK_FOLDERS: [&str; 9] =
     ["ci", ".ci", "check", "checks", "scripts", "script", "tools", "hack", "qa"];
+
+/// Directories of tests and what these load.
+const TEST_FOLDERS: [&str; 5] = ["test", "tests", "spec", "__tests__", "e2e"];
 
 /// What defines the gates of a run. Paths are relative to the project directory.
 #[derive(Debug, Default)]
@@ -78,7 +81,15 @@ pub(crate) fn read_gate_definition(project: &Project, commands: &[&str]) -> Gate
     while let Some(text) = reader.open.pop_front() {
         reader.read_text(&text);
     }
+    let GateDefinition { scripts, files, .. } = &mut reader.found;
+    files.retain(|file| !scripts.contains(file));
     reader.found
+}
+
+/// Returns whether a directory on the way to a file has one of these names.
+fn is_below(path: &str, folders: &[&str]) -> bool {
+    let mut parts = Path::new(path).components().rev().skip(1);
+    parts.any(|it| folders.iter().any(|name| it.as_os_str() == *name))
 }
 
 struct GateReader<'a> {
@@ -178,16 +189,30 @@ impl GateReader<'_> {
             return;
         }
         let is_shell = self.open_script(file, depth + 1);
-        let mut folders = Path::new(&path).components().rev().skip(1);
-        let is_check = folders.any(|it| CHECK_FOLDERS.iter().any(|name| it.as_os_str() == *name));
-        if is_shell && is_check && !file.is_symlink() {
+        if is_shell && is_below(&path, &CHECK_FOLDERS) && !file.is_symlink() {
             self.found.scripts.insert(path);
         } else {
             self.found.files.insert(path);
         }
     }
 
-    /// Follows a file, if it is a shell script. Returns whether it is one.
+    /// Adds a file that a script in another language loads: both are among the checks, or it is only
+    /// reported. Elsewhere than among checks and tests it is most likely what is checked.
+    fn add_module(&mut self, file: &Path, script: &Path, depth: u32) {
+        let Some(path) = self.name_file(file).filter(|_| !file.is_symlink()) else { return };
+        let is_check = is_below(&path, &CHECK_FOLDERS);
+        if !is_check && !is_below(&path, &TEST_FOLDERS) {
+            return;
+        }
+        let by_check = self.name_file(script).is_some_and(|it| is_below(&it, &CHECK_FOLDERS));
+        let list =
+            if is_check && by_check { &mut self.found.scripts } else { &mut self.found.files };
+        if list.insert(path) {
+            self.open_script(file, depth + 1);
+        }
+    }
+
+    /// Follows a shell script, and the modules of a script in another language. Returns whether it is one.
     fn open_script(&mut self, file: &Path, depth: u32) -> bool {
         let Ok(bytes) = bounded_read::read_file(file, MOST_BYTES) else { return false };
         let text = String::from_utf8_lossy(&bytes).into_owned();
@@ -200,19 +225,26 @@ impl GateReader<'_> {
             None => is_named,
         };
         let count = self.found.scripts.len() + self.found.files.len();
-        if is_shell && depth <= DEEPEST && count < MOST_FILES {
+        if depth > DEEPEST || count >= MOST_FILES {
+            return is_shell;
+        }
+        if is_shell {
             let beside = file.parent().unwrap_or(self.project).to_owned();
             let mut directories = vec![self.project.to_owned(), beside];
             directories.dedup();
             self.open.push_back(CommandText { text, directories, depth });
+        } else {
+            for module in list_modules(file, &text, self.project) {
+                self.add_module(&module, file, depth);
+            }
         }
         is_shell
     }
 
     /// Returns a path relative to the project directory, if it is in it.
     fn name_file(&self, file: &Path) -> Option<String> {
-        let path = file.strip_prefix(self.project).ok()?;
-        Some(path.to_string_lossy().into_owned())
+        let file = normalize_lexically(file);
+        Some(file.strip_prefix(self.project).ok()?.to_string_lossy().into_owned())
     }
 }
 
@@ -232,6 +264,8 @@ mod tests {
             fs::write(path, text).expect("written");
         };
         write("check.sh", "#!/bin/sh\n. ci/lib.sh\npython3 app.py\n./tool.sh; make test\n");
+        write("ci/rules.py", "import app, helpers\n");
+        write("ci/helpers.py", "");
         write("ci/lib.sh", "\"$(dirname \"$0\")\"/ci/more.sh\n");
         write("ci/more.sh", "true\n");
         write("app.py", "");
@@ -242,8 +276,11 @@ mod tests {
         write("package.json", r#"{"scripts":{"lint":"eslint ."}}"#);
         write(".npmrc", "");
         let project = Project::new(root.clone(), Vec::new());
-        let found = read_gate_definition(&project, &["./check.sh"]);
         let list = |it: &BTreeSet<String>| it.iter().cloned().collect::<Vec<_>>();
+        let found = read_gate_definition(&project, &["python3 -m ci.rules"]);
+        assert_eq!(list(&found.scripts), ["ci/helpers.py", "ci/rules.py"]);
+        assert!(!found.files.contains("app.py"), "{found:?}");
+        let found = read_gate_definition(&project, &["./check.sh"]);
         assert_eq!(
             list(&found.scripts),
             ["check.sh", "ci/lib.sh", "ci/more.sh", "scripts/style.sh"]

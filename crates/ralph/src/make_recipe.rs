@@ -42,42 +42,60 @@ pub(crate) fn find_named_commands(
     match program.name.as_str() {
         "just" => find_just_commands(&program.arguments, directory),
         "make" | "gmake" => find_make_commands(&program.arguments, directory),
-        "npm" | "pnpm" | "yarn" | "bun" => find_package_script(&program.arguments, directory),
+        "npm" | "pnpm" | "yarn" | "bun" => find_package_script(program, directory),
         _ => None,
     }
 }
 
+/// Returns the value of an option, which is in the same word or in the next one.
+fn read_option<'a>(
+    names: &[&str],
+    word: &'a str,
+    rest: &mut impl Iterator<Item = &'a str>,
+) -> Option<&'a str> {
+    names.iter().find_map(|name| match word.strip_prefix(name)? {
+        "" => rest.next(),
+        value if name.starts_with("--") => value.strip_prefix('='),
+        value => Some(value),
+    })
+}
+
+/// Returns whether a word of `make` or `just` is a target, and no option, assignment or number of jobs.
+fn is_target(word: &str) -> bool {
+    !word.starts_with('-') && !word.contains('=') && !word.chars().all(|it| it.is_ascii_digit())
+}
+
 fn find_make_commands(arguments: &[String], directory: &Path) -> Option<NamedCommands> {
     let (mut directory, mut file, mut targets) = (directory.to_owned(), None, Vec::new());
-    let mut words = arguments.iter();
+    let mut words = arguments.iter().map(String::as_str);
     while let Some(word) = words.next() {
-        match word.as_str() {
-            "-C" | "--directory" => directory.push(words.next()?),
-            "-f" | "--file" | "--makefile" => file = words.next().cloned(),
-            "-j" | "-l" | "-o" | "-W" | "-I" => {}
-            word if word.starts_with('-') || word.contains('=') || word.is_empty() => {}
-            word if word.chars().all(|it| it.is_ascii_digit()) => {}
-            word => targets.push(word.to_owned()),
+        if let Some(place) = read_option(&["-C", "--directory"], word, &mut words) {
+            directory.push(place);
+        } else if let Some(name) = read_option(&["-f", "--file", "--makefile"], word, &mut words) {
+            file = Some(name);
+        } else if read_option(&["-I", "-o", "-W"], word, &mut words).is_none() && is_target(word) {
+            targets.push(word.to_owned());
         }
     }
     let file = match file {
         Some(file) => directory.join(file),
         None => MAKEFILES.iter().map(|name| directory.join(name)).find(|file| file.is_file())?,
     };
-    let mut rules = MakeRules::default();
+    let mut rules = MakeRules { directory: directory.clone(), ..MakeRules::default() };
     rules.read_file(&file);
     Some(NamedCommands { text: rules.list_commands(targets), files: rules.files, directory })
 }
 
 fn find_just_commands(arguments: &[String], directory: &Path) -> Option<NamedCommands> {
     let (mut directory, mut file, mut targets) = (directory.to_owned(), None, Vec::new());
-    let mut words = arguments.iter();
+    let mut words = arguments.iter().map(String::as_str);
     while let Some(word) = words.next() {
-        match word.as_str() {
-            "-d" | "--working-directory" => directory.push(words.next()?),
-            "-f" | "--justfile" => file = words.next().cloned(),
-            word if word.starts_with('-') || word.contains('=') || word.is_empty() => {}
-            word => targets.push(word.to_owned()),
+        if let Some(place) = read_option(&["-d", "--working-directory"], word, &mut words) {
+            directory.push(place);
+        } else if let Some(name) = read_option(&["-f", "--justfile"], word, &mut words) {
+            file = Some(name);
+        } else if is_target(word) {
+            targets.push(word.to_owned());
         }
     }
     let file = match file {
@@ -91,13 +109,15 @@ fn find_just_commands(arguments: &[String], directory: &Path) -> Option<NamedCom
         Some(command) => format!("\t{}", command.trim_start()),
         None => line.trim_start_matches('@').to_owned(),
     });
-    rules.read_text(&lines.collect::<Vec<_>>().join("\n"), &file);
+    rules.read_text(&lines.collect::<Vec<_>>().join("\n"));
     Some(NamedCommands { text: rules.list_commands(targets), files: vec![file], directory })
 }
 
 /// The rules of a Makefile and those that it includes.
 #[derive(Default)]
 struct MakeRules {
+    /// Where `make` runs: the names of included files are relative to it.
+    directory: PathBuf,
     files: Vec<PathBuf>,
     variables: BTreeMap<String, String>,
     /// The prerequisites and commands of each target.
@@ -113,10 +133,10 @@ impl MakeRules {
             return;
         }
         self.files.push(file.to_owned());
-        self.read_text(&String::from_utf8_lossy(&bytes), file);
+        self.read_text(&String::from_utf8_lossy(&bytes));
     }
 
-    fn read_text(&mut self, text: &str, file: &Path) {
+    fn read_text(&mut self, text: &str) {
         let text = text.replace("\\\n", " ");
         let mut current: Vec<String> = Vec::new();
         for line in text.lines() {
@@ -127,9 +147,8 @@ impl MakeRules {
             let line = line.split(" #").next().unwrap_or_default().trim();
             let included = line.trim_start_matches('-').trim_start_matches('s');
             if let Some(names) = included.strip_prefix("include ") {
-                let directory = file.parent().unwrap_or(Path::new(""));
                 for name in self.expand(names).split_whitespace() {
-                    self.read_file(&directory.join(name));
+                    self.read_file(&self.directory.join(name));
                 }
             } else if let Some((name, value)) = parse_assignment(line) {
                 self.variables.insert(name.to_owned(), value.to_owned());
@@ -207,10 +226,24 @@ fn parse_assignment(line: &str) -> Option<(&str, &str)> {
     is_name.then_some((name, value.trim()))
 }
 
-fn find_package_script(arguments: &[String], directory: &Path) -> Option<NamedCommands> {
-    let mut words = arguments.iter().map(String::as_str).filter(|it| !it.starts_with('-'));
-    let name = match words.next()? {
-        "run" | "run-script" => words.next()?,
+fn find_package_script(program: &StartedProgram, directory: &Path) -> Option<NamedCommands> {
+    let (mut directory, mut names) = (directory.to_owned(), Vec::new());
+    let mut words = program.arguments.iter().map(String::as_str);
+    // With pnpm it is an option without a value.
+    let workspace: &[&str] = if program.name == "pnpm" { &[] } else { &["-w", "--workspace"] };
+    let common: &[&str] = &["-C", "--prefix", "--cwd", "--dir", "-F", "--filter"];
+    let places = [common, workspace].concat();
+    while let Some(word) = words.next() {
+        match read_option(&places, word, &mut words) {
+            Some(place) => directory.push(place),
+            None if word == "workspace" => directory.push(words.next()?),
+            None if word.starts_with('-') => {}
+            None => names.push(word),
+        }
+    }
+    let mut names = names.into_iter();
+    let name = match names.next()? {
+        "run" | "run-script" => names.next()?,
         "t" => "test",
         name => name,
     };
@@ -240,14 +273,28 @@ mod tests {
         fs::write(project.join("more.mk"), "deploy:\n\t./deploy.sh $$HOME\n").expect("written");
         let manifest = r#"{"scripts":{"pretest":"sh pre.sh","test":"jest","lint":"eslint ."}}"#;
         fs::write(project.join("package.json"), manifest).expect("written");
+        fs::create_dir(project.join("sub")).expect("a directory");
+        // Included names are relative to where `make` runs.
+        fs::write(project.join("sub/Makefile"), "include mk/all.mk\n").expect("written");
+        fs::create_dir(project.join("sub/mk")).expect("a directory");
+        fs::write(project.join("sub/mk/all.mk"), "include mk/two.mk\n").expect("written");
+        fs::write(project.join("sub/mk/two.mk"), "all:\n\tsh sub.sh\n").expect("written");
+        let manifest = r#"{"scripts":{"test":"jest --sub"}}"#;
+        fs::write(project.join("sub/package.json"), manifest).expect("written");
         for (command, expect) in [
             ("make test", "./ci/style.sh\nsh ci/unit.sh --fast\n"),
             ("make -j 4 X=1", "echo all\ncc x.c\n"),
             ("make deploy", "./deploy.sh $HOME\n"),
+            ("make -Csub -f../more.mk deploy", "./deploy.sh $HOME\n"),
+            ("make -I inc --directory=sub all", "sh sub.sh\n"),
             ("make missing", ""),
             ("npm test", "sh pre.sh\njest"),
             ("yarn lint", "eslint ."),
             ("pnpm run --silent lint", "eslint ."),
+            ("npm --prefix sub test", "jest --sub"),
+            ("npm test --workspace=sub", "jest --sub"),
+            ("yarn workspace sub test", "jest --sub"),
+            ("pnpm -w --dir sub run test", "jest --sub"),
         ] {
             let mut words = command.split(' ').map(str::to_owned);
             let name = words.next().expect("a program");

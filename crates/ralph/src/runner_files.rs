@@ -7,6 +7,8 @@
 
 use std::path::{Path, PathBuf};
 
+use ralph_guard::normalize_lexically;
+
 /// The files of a program, whether they exist or not.
 struct RunnerRule {
     programs: &'static [&'static str],
@@ -174,6 +176,43 @@ pub(crate) fn split_code(text: &str) -> impl Iterator<Item = String> {
         .map(str::to_owned)
 }
 
+/// Words that load other files in scripts of several languages.
+const LOADING_WORDS: [&str; 8] =
+    ["import", "require", "load", "source", "include", "exec", "open", "use"];
+
+/// Returns existing files that a script in another language than shell may load: those that lines which
+/// load something name, with or without the extension of the script.
+pub(crate) fn list_modules(script: &Path, text: &str, project: &Path) -> Vec<PathBuf> {
+    let of_shebang = text.lines().next().and_then(|line| {
+        let program = line.strip_prefix("#!")?.rsplit(['/', ' ']).next()?;
+        let languages = [("python", "py"), ("node", "js"), ("ruby", "rb"), ("perl", "pl")];
+        languages.iter().find_map(|(name, end)| program.starts_with(name).then_some(*end))
+    });
+    let of_name = script.extension().and_then(|it| it.to_str());
+    let Some(extension) = of_name.or(of_shebang) else { return Vec::new() };
+    let beside = script.parent().unwrap_or(project);
+    let loading = text.lines().filter(|line| LOADING_WORDS.iter().any(|word| line.contains(word)));
+    let words = loading.flat_map(|line| {
+        line.split(|it: char| !(it.is_alphanumeric() || "/._-".contains(it)))
+            .filter(|word| !word.is_empty())
+    });
+    let mut found = Vec::new();
+    for word in words {
+        let module = word.replace('.', "/");
+        for name in
+            [word.to_owned(), format!("{word}.{extension}"), format!("{module}.{extension}")]
+        {
+            let files = [beside, project].map(|it| normalize_lexically(&it.join(&name)));
+            for file in files {
+                if file != script && file.is_file() && !found.contains(&file) {
+                    found.push(file);
+                }
+            }
+        }
+    }
+    found
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -191,6 +230,29 @@ mod tests {
         assert_eq!(list("python3", &["-c", code]), ["check.py", ".read"]);
         assert_eq!(list("node", &["-e", "require(\"./check.js\")"]), ["./check.js"]);
         assert_eq!(list("test", &["-f", "a.txt"]), [""; 0]);
+    }
+
+    #[test]
+    fn modules_of_a_script_are_files_that_it_loads() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let project = directory.path();
+        std::fs::create_dir(project.join("ci")).expect("made");
+        for file in
+            ["ci/check.py", "ci/rules.py", "helpers.py", "ci/check.js", "ci/lib.js", "app.py"]
+        {
+            std::fs::write(project.join(file), "").expect("written");
+        }
+        let list = |script: &str, text: &str| -> Vec<String> {
+            let files = list_modules(&project.join(script), text, project);
+            let names = files.iter().filter_map(|it| it.strip_prefix(project).ok());
+            names.map(|it| it.display().to_string()).collect()
+        };
+        let python = "import os\nfrom ci.rules import all\nimport helpers\nprint('app')\n";
+        assert_eq!(list("ci/check.py", python), ["ci/rules.py", "helpers.py"]);
+        assert_eq!(list("ci/check.js", "const l = require('./lib')\n"), ["ci/lib.js"]);
+        let by_line = "#!/usr/bin/env python3\nimport helpers\n";
+        assert_eq!(list("ci/check", by_line), ["helpers.py"]);
+        assert_eq!(list("ci/check", "import helpers\n"), [""; 0]);
     }
 
     #[test]

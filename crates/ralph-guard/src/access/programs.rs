@@ -2,7 +2,7 @@
 
 use super::{AccessCollector, AccessMode};
 use crate::arguments::Arguments;
-use crate::lower::{ShellCommand, Word, new_name_placeholder};
+use crate::lower::{ShellCommand, Word, has_marks, new_name_placeholder};
 
 /// Programs that print or copy their operands.
 const READERS: [&str; 44] = [
@@ -61,12 +61,45 @@ const NAMERS: [&str; 45] = [
     "getent",
 ];
 
+/// Options of many programs that name a file or directory that they write.
+const OUTPUTS: [&str; 12] = [
+    "-o",
+    "--output",
+    "--out",
+    "--outfile",
+    "--out-file",
+    "--output-file",
+    "--outdir",
+    "--out-dir",
+    "--outDir",
+    "--output-dir",
+    "--dest",
+    "--destdir",
+];
+
+/// Programs with other options that do so.
+const TARGETS: [(&[&str], &[&str]); 7] = [
+    (&["cpio"], &["-D", "--directory"]),
+    (&["unsquashfs"], &["-d", "-dest"]),
+    (&["pip", "pip3", "uv"], &["-t", "--target", "--root"]),
+    (&["cargo"], &["--root", "--target-dir"]),
+    (&["javac", "kotlinc"], &["-d"]),
+    (&["aria2c", "wget2"], &["-d", "-P", "--dir", "--directory-prefix"]),
+    (&["make", "gmake"], &["DESTDIR", "prefix", "PREFIX"]),
+];
+
+/// Returns whether the value of an option is a path, and no name of a format or a column.
+fn is_written_path(value: &str) -> bool {
+    value.starts_with(['/', '~', '.']) || has_marks(value) && value.contains('/')
+}
+
 impl AccessCollector {
     /// Adds the accesses of a program by its arguments.
     #[expect(clippy::too_many_lines, reason = "one arm for each program")]
     pub(super) fn add_program(&mut self, name: &str, command: &ShellCommand) {
         let words = command.arguments();
         let plain = Arguments::new(words, &[]);
+        self.add_targets(name, &plain);
         match name {
             "rm" | "unlink" | "rmdir" | "srm" | "trash" | "trash-put" => {
                 self.add_all(plain.find_operands(), AccessMode::Remove);
@@ -131,6 +164,7 @@ impl AccessCollector {
                     "zip" => word == "--move" || is_short(word) && word.contains('m'),
                     _ => word == "-sdel",
                 });
+                self.add_outputs(&plain);
                 let mut operands = plain.find_operands().into_iter();
                 if name != "zip" {
                     // What to do.
@@ -139,6 +173,18 @@ impl AccessCollector {
                 self.add_all(operands.next(), AccessMode::Write);
                 let mode = if moves { AccessMode::Remove } else { AccessMode::ReadAll };
                 self.add_all(operands, mode);
+            }
+            "unrar" | "dpkg" | "dpkg-deb" => {
+                let unpacks = ["x", "e", "-x", "-X", "--extract", "--vextract"];
+                let to = plain.find_operands().pop().filter(|_| plain.has_any(&unpacks));
+                self.add_all(to, AccessMode::Write);
+            }
+            "docker" | "podman" => {
+                self.add_outputs(&plain);
+                if plain.find_operands().first().is_some_and(|it| it.raw() == "cp") {
+                    let to = plain.find_operands().pop().filter(|to| !is_remote(to));
+                    self.add_all(to, AccessMode::Write);
+                }
             }
             "unzip" => {
                 self.add_flag_values(&plain, &["-d"], AccessMode::Write);
@@ -173,6 +219,16 @@ impl AccessCollector {
             "defaults" | "plutil" if plain.has_any(&["write", "delete"]) => {
                 self.add_all(plain.find_operands().into_iter().skip(1).take(1), AccessMode::Write);
             }
+            // The first operand is a filter.
+            "jq" | "yq" => {
+                self.add_all(plain.find_operands().into_iter().skip(1), AccessMode::Read);
+            }
+            // Every file in the directory can be fetched.
+            "python" | "python3" if plain.has_any(&["http.server"]) => {
+                for text in plain.find_flag_values(&["-d", "--directory"]) {
+                    self.add_text(&text, AccessMode::ReadAll);
+                }
+            }
             _ if NAMERS.contains(&name) => {}
             _ if READERS.contains(&name) => {
                 let arguments = Arguments::new(words, &[]);
@@ -184,6 +240,7 @@ impl AccessCollector {
                 }
             }
             _ => {
+                self.add_outputs(&plain);
                 for word in words {
                     let text = word.raw();
                     let value = match text.strip_prefix('-') {
@@ -208,6 +265,20 @@ impl AccessCollector {
     fn add_flag_values(&mut self, arguments: &Arguments<'_>, flags: &[&str], mode: AccessMode) {
         for text in arguments.find_flag_values(flags) {
             self.add_text(&text, mode);
+        }
+    }
+
+    /// Adds the values of options that name what is written, if they are paths.
+    fn add_outputs(&mut self, arguments: &Arguments<'_>) {
+        for text in arguments.find_flag_values(&OUTPUTS).iter().filter(|it| is_written_path(it)) {
+            self.add_text(text, AccessMode::Write);
+        }
+    }
+
+    /// Adds the values of such options of this program.
+    fn add_targets(&mut self, name: &str, arguments: &Arguments<'_>) {
+        if let Some((_, flags)) = TARGETS.iter().find(|(names, _)| names.contains(&name)) {
+            self.add_flag_values(arguments, flags, AccessMode::Write);
         }
     }
 
@@ -270,7 +341,9 @@ impl AccessCollector {
         let arguments = Arguments::new(words, &["-f", "-C", "--file", "--directory", "-T", "-X"]);
         let first = words.first().map(Word::raw).unwrap_or_default();
         let letters = if first.starts_with("--") { "" } else { first.trim_start_matches('-') };
-        let is = |letter: char, long: &str| letters.contains(letter) || arguments.has_any(&[long]);
+        let has_letter =
+            |letter: char| letters.contains(letter) || arguments.has_short_flag(letter);
+        let is = |letter: char, long: &str| has_letter(letter) || arguments.has_any(&[long]);
         let mut operands = arguments.find_operands();
         // In `tar cf FILE ...` the letters and the file are words without a dash.
         if !first.starts_with('-') && !operands.is_empty() {
@@ -278,7 +351,7 @@ impl AccessCollector {
         }
         let file = match arguments.find_value(&["-f", "--file"]) {
             Some(file) => Some(file),
-            None if letters.contains('f') && !operands.is_empty() => Some(operands.remove(0)),
+            None if has_letter('f') && !operands.is_empty() => Some(operands.remove(0)),
             None => None,
         };
         let directory = arguments.find_value(&["-C", "--directory"]);
@@ -343,6 +416,11 @@ impl AccessCollector {
             }
             "init" => {
                 if let Some(to) = operands.first() {
+                    self.add_text(&placed(to), AccessMode::Write);
+                }
+            }
+            "bundle" if operands.first().is_some_and(|it| it.raw() == "create") => {
+                if let Some(to) = operands.get(1) {
                     self.add_text(&placed(to), AccessMode::Write);
                 }
             }

@@ -1,7 +1,7 @@
 //! Determines what a command prints, where that follows from the text alone.
 
 use super::codec;
-use super::command::{ShellCommand, resolve_path};
+use super::command::{RedirectMode, ShellCommand, resolve_path};
 use super::walk::Walker;
 use super::word::{ONE, STAR, Word, has_marks, mark_globs};
 use crate::arguments::Arguments;
@@ -20,6 +20,10 @@ impl Walker {
         let line = |text: &str| Word::from_marked(format!("{text}\n"));
         let some = || line(&new_name_placeholder());
         match name {
+            // `$(< FILE)`
+            "" if command.redirects.iter().any(|it| it.mode == RedirectMode::Read) => {
+                self.find_read_text(command, &operands)
+            }
             "" if command.argv.is_empty() => Word::default(),
             // The commands that these run print; the others print nothing.
             "eval" | "source" | "." | "sh" | "bash" | "dash" | "zsh" | "ksh" | "ash" | "trap"

@@ -62,7 +62,7 @@ impl Word {
 
     /// Returns the text as shell code: glob marks become globs, and unknown parts become a variable
     /// without a value.
-    pub(super) fn to_code(&self) -> String {
+    pub(crate) fn to_code(&self) -> String {
         self.0
             .chars()
             .map(|it| match it {

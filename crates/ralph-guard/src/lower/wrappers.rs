@@ -49,7 +49,9 @@ fn find_wrapper(name: &str) -> Option<Wrapper> {
         | "catchsegv" | "dbus-launch" | "eatmydata" | "noglob" | "rlwrap" => (&["-f", "-t"], 0),
         "faketime" => (&["-f"], 1),
         "valgrind" | "linux32" | "linux64" | "dbus-run-session" | "fakeroot" | "coreutils"
-        | "entr" => (&[], 0),
+        | "entr" | "ssh-agent" | "tini" | "dumb-init" | "numactl" | "prlimit"
+        | "systemd-inhibit" => (&[], 0),
+        "gosu" | "su-exec" => (&[], 1),
         "xvfb-run" => (&["-n", "-s", "-e", "-p"], 0),
         "sshpass" => (&["-p", "-f"], 0),
         "screen" => (&["-S", "-dmS", "-t", "-p", "-c"], 0),

@@ -145,7 +145,8 @@ pub(super) const RULES: &[GuardRule] = &[
                         )
                         || first == "repo"
                             && (second == "archive"
-                                || second == "edit" && it.has_word(&["--visibility"]))
+                                || second == "edit" && it.has_word(&["--visibility"])
+                                || second == "create" && it.has_word(&["--push", "--public"]))
                         || first == "api"
                             && it
                                 .arguments()

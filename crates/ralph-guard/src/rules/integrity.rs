@@ -219,6 +219,7 @@ fn controls_ralph(words: &[Word]) -> bool {
     let harmless = match (operands.next(), operands.next()) {
         (None | Some("status" | "log" | "report" | "context" | "doctor" | "demo"), _)
         | (Some("tasks"), None | Some("list" | "show" | "validate"))
+        | (Some("memory"), None | Some("show" | "search"))
         | (Some("hook"), Some("explain")) => true,
         (Some(_), _) => false,
     };
@@ -231,8 +232,10 @@ fn kills_the_loop(checked: &CheckedCommand<'_>) -> bool {
         "pkill" | "killall" => checked.list_operands().iter().any(|word| names_it(word)),
         "kill" | "tkill" => {
             let asks = |command: &&ShellCommand| {
-                matches!(command.name(), "pgrep" | "pidof" | "ps" | "grep" | "awk" | "lsof")
-                    && command.arguments().iter().any(|word| names_it(word.raw()))
+                matches!(
+                    command.name(),
+                    "pgrep" | "pidof" | "ps" | "grep" | "awk" | "lsof" | "cat" | "head"
+                ) && command.arguments().iter().any(|word| names_it(word.raw()))
             };
             checked.find_sources().iter().any(asks)
                 || checked.command.variables.iter().any(|name| name == "PPID")

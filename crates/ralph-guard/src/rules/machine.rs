@@ -18,7 +18,7 @@ pub(super) const RULES: &[GuardRule] = &[
         "formats or repartitions a disk",
         "Work on files.",
         |it| {
-            const TOOLS: [&str; 18] = [
+            const TOOLS: [&str; 24] = [
                 "fdisk",
                 "sfdisk",
                 "cfdisk",
@@ -37,11 +37,21 @@ pub(super) const RULES: &[GuardRule] = &[
                 "mdadm",
                 "hdparm",
                 "grub-install",
+                "tune2fs",
+                "e2fsck",
+                "fsck",
+                "xfs_repair",
+                "zpool",
+                "zfs",
             ];
             let formats =
                 it.name().starts_with("mkfs") || it.name() == "mke2fs" || it.name() == "newfs";
-            let lists = it.has_word(&["-l", "--list", "print"]) || it.is_help_request();
-            (formats || TOOLS.contains(&it.name())) && !lists
+            let lists = it.has_word(&["-l", "--list", "print", "list", "status", "get"])
+                || it.is_help_request();
+            // An image of a disk is a file.
+            let is_file = |word: &Word| word.is_known() && !word.raw().starts_with("/dev/");
+            let is_image = formats && it.arguments().find_operands().into_iter().all(is_file);
+            (formats && !is_image || TOOLS.contains(&it.name())) && !lists
                 || it.is_program(&["diskutil"])
                     && (it.find_operand(0).starts_with("erase")
                         || it.find_operand(0).starts_with("partition"))
@@ -86,6 +96,19 @@ pub(super) const RULES: &[GuardRule] = &[
             });
             match it.name() {
                 "yes" => it.command.feeds.is_none() && !it.is_help_request(),
+                "seq" => it.find_operand(0) == "inf" && goes_to_file,
+                "base64" | "xxd" | "od" | "tr" | "hexdump" => {
+                    let is_bounded = ['n', 'N', 'l'].iter().any(|flag| it.has_short_flag(*flag));
+                    (reads_endless || from_redirect) && goes_to_file && !is_bounded
+                }
+                "gzip" | "xz" | "zstd" | "tee" | "sort" if it.is_fed_by(&["cat", "yes"]) => {
+                    let sources = it.find_sources();
+                    let is_endless = |command: &&ShellCommand| {
+                        command.name() == "yes" || command.arguments().iter().any(|it| endless(&it))
+                    };
+                    sources.iter().any(is_endless)
+                        && sources.iter().all(|command| command.name() != "head")
+                }
                 "cat" | "tee" | "cp" => {
                     (reads_endless || from_redirect)
                         && (goes_to_file || !it.is_program(&["cat"]))
@@ -144,8 +167,15 @@ pub(super) const RULES: &[GuardRule] = &[
         "exhausts the machine's resources on purpose",
         "Test with less.",
         |it| {
-            it.is_program(&["stress", "stress-ng", "hping3", "slowloris", "ab-flood", "siege"])
-                && !it.is_help_request()
+            it.is_program(&[
+                "stress",
+                "stress-ng",
+                "hping3",
+                "slowloris",
+                "ab-flood",
+                "siege",
+                "memtester",
+            ]) && !it.is_help_request()
                 || it.is_program(&["ping"]) && it.has_short_flag('f')
         },
     ),
@@ -376,6 +406,9 @@ pub(super) const RULES: &[GuardRule] = &[
                 "rpm" => it.has_short_flag('e') || it.has_word(&["--erase"]),
                 "pacman" => it.words().first().is_some_and(|word| word.raw().starts_with("-R")),
                 "apk" => verb == "del",
+                "brew" | "port" | "snap" | "flatpak" => {
+                    matches!(verb, "uninstall" | "remove" | "rm" | "autoremove")
+                }
                 "apt-key" => verb == "add",
                 "add-apt-repository" => true,
                 _ => false,

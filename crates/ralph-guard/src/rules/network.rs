@@ -88,7 +88,7 @@ pub(super) const RULES: &[GuardRule] = &[
                 to.is_some_and(|to| !is_forge(to) && !is_local(parse_host(to)))
                     && !it.has_word(&["-V", "-G", "-Q"])
             }
-            _ => false,
+            _ => runs_on_machines(it),
         },
     ),
     new_command_rule(
@@ -183,6 +183,32 @@ pub(super) const RULES: &[GuardRule] = &[
         },
     ),
 ];
+
+/// Returns whether a program for many machines, or of a cloud, works on another one.
+fn runs_on_machines(checked: &CheckedCommand<'_>) -> bool {
+    let (first, second) = (checked.find_operand(0), checked.find_operand(1));
+    let only_looks = checked.is_help_request()
+        || checked.has_word(&["--check", "-C", "--syntax-check", "--list-hosts", "--list-tasks"]);
+    let is_here = checked.has_word(&["local", "localhost", "localhost,", "127.0.0.1,"]);
+    match checked.name() {
+        "ansible" | "ansible-playbook" | "ansible-pull" | "salt" | "salt-ssh" | "pssh" | "pdsh"
+        | "clush" | "knife" | "bolt" => {
+            !checked.words().is_empty() && !only_looks && !is_here && first != "localhost"
+        }
+        "gcloud" => first == "compute" && matches!(second, "ssh" | "scp"),
+        "aws" => first == "ssm" && matches!(second, "start-session" | "send-command"),
+        "az" => matches!(first, "vm" | "vmss") && second == "run-command",
+        "doctl" => first == "compute" && second == "ssh",
+        "fly" | "flyctl" => first == "ssh",
+        "sshfs" => !checked.words().is_empty(),
+        "docker" | "podman" => {
+            let hosts = checked.arguments().find_flag_values(&["-H", "--host"]);
+            hosts.iter().any(|at| !at.starts_with("unix:") && !is_local(parse_host(at)))
+        }
+        "heroku" => first == "run" || first.starts_with("ps:"),
+        _ => false,
+    }
+}
 
 /// Returns whether files of this machine go to a bucket.
 fn uploads_to_bucket(it: &CheckedCommand<'_>) -> bool {

@@ -1,7 +1,10 @@
 //! Rules on the machine's power, other processes, and containers. Ending processes is in `kills`.
 
+use std::path::Path;
+
 use super::{CheckedCommand, GuardRule, new_command_rule};
 use crate::category::GuardCategory;
+use crate::lower::Word;
 
 const OWN: &str = "End only processes that you started, by their id.";
 const PLAIN: &str = "Run the container without it.";
@@ -45,6 +48,7 @@ pub(super) const RULES: &[GuardRule] = &[
         |it| {
             it.is_program(&["gdb", "strace", "ltrace", "reptyr", "gcore"])
                 && it.arguments().has_short_flag('p')
+                || it.is_program(&["gcore", "reptyr"]) && !it.list_operands().is_empty()
                 || it.command.wrappers.iter().any(|wrapper| wrapper == "strace")
                     && it.is_program(&["-p"])
         },
@@ -57,6 +61,12 @@ pub(super) const RULES: &[GuardRule] = &[
         |it| {
             let runs = matches!(it.find_operand(0), "run" | "create" | "exec")
                 || it.has_word(&["run", "create", "exec"]);
+            if it.is_program(&["kubectl", "oc"]) {
+                let powers =
+                    ["--privileged", "hostPID", "hostNetwork", "hostPath", "\"privileged\""];
+                let has_power = |word: &Word| powers.iter().any(|power| word.raw().contains(power));
+                return runs && it.words().iter().any(has_power);
+            }
             is_engine(it)
                 && runs
                 && (it.has_word(&["--privileged", "--device"]) || {
@@ -109,6 +119,13 @@ pub(super) const RULES: &[GuardRule] = &[
         },
     ),
     new_command_rule(
+        "container.remove-files",
+        GuardCategory::Container,
+        "removes directories of the system or of data in a container",
+        "Make a container of your own, and remove that.",
+        removes_in_container,
+    ),
+    new_command_rule(
         "container.prune",
         GuardCategory::Container,
         "removes containers, images or volumes of others",
@@ -130,6 +147,32 @@ pub(super) const RULES: &[GuardRule] = &[
         },
     ),
 ];
+
+/// Returns whether a command in a container removes one of these directories recursively.
+fn removes_in_container(checked: &CheckedCommand<'_>) -> bool {
+    const ROOTS: [&str; 12] = [
+        "/var", "/etc", "/usr", "/home", "/root", "/opt", "/srv", "/data", "/lib", "/boot", "/mnt",
+        "/bin",
+    ];
+    let is_engine = is_engine(checked) || checked.is_program(&["kubectl", "oc"]);
+    let words: Vec<&str> =
+        checked.words().iter().flat_map(|word| word.raw().split_whitespace()).collect();
+    let (Some(exec), Some(rm)) = (
+        words.iter().position(|word| matches!(*word, "exec" | "run")),
+        words.iter().position(|word| *word == "rm"),
+    ) else {
+        return false;
+    };
+    let is_recursive = |word: &&str| {
+        *word == "--recursive"
+            || word.starts_with('-') && !word.starts_with("--") && word.contains(['r', 'R'])
+    };
+    let is_root = |word: &&str| {
+        matches!(*word, "/" | "/*") || ROOTS.iter().any(|root| Path::new(word).starts_with(root))
+    };
+    let after = &words[rm..];
+    is_engine && exec < rm && after.iter().any(is_recursive) && after.iter().any(is_root)
+}
 
 fn is_engine(checked: &CheckedCommand<'_>) -> bool {
     checked.is_program(&["docker", "podman", "nerdctl", "docker-compose"])

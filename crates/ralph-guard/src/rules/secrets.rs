@@ -5,8 +5,9 @@ use std::path::Path;
 use super::network::is_secret_name;
 use super::{CheckedCommand, CheckedPath, GuardRule, new_command_rule, new_path_rule};
 use crate::access::AccessMode;
+use crate::arguments::Arguments;
 use crate::category::GuardCategory;
-use crate::lower::{Word, has_marks, may_match};
+use crate::lower::{Redirect, RedirectMode, Word, has_marks, may_match};
 use crate::network::{is_local, parse_host};
 use crate::place::PathLocation;
 
@@ -133,7 +134,9 @@ pub(super) const RULES: &[GuardRule] = &[
         |it| {
             let home = it.context.home.as_deref().map(Path::new);
             it.placed.mode == AccessMode::ReadAll
-                && home.is_some_and(|home| it.placed.affects_root(&home.join(".ssh")))
+                && home.is_some_and(|home| {
+                    SECRETS.iter().any(|secret| it.placed.affects_root(&home.join(secret)))
+                })
                 && !it.placed.places().iter().any(|place| is_secret(it, place))
         },
     ),
@@ -181,7 +184,7 @@ pub(super) const RULES: &[GuardRule] = &[
         reads_secret_store,
     ),
     new_command_rule("cred.print", GuardCategory::Credentials, "prints a secret", WITHOUT, |it| {
-        let prints = it.command.feeds.is_none() && it.command.redirects.is_empty();
+        let prints = is_output_shown(it);
         let named = it.command.variables.iter().any(|name| is_secret_name(name));
         match it.name() {
             "echo" | "printf" => prints && named && it.words().iter().any(|word| !word.is_known()),
@@ -263,6 +266,22 @@ pub(super) const RULES: &[GuardRule] = &[
         },
     ),
 ];
+
+/// Programs that pass on or keep the text that they read.
+const FILTERS: [&str; 24] = [
+    "cat", "tee", "rev", "base64", "base32", "xxd", "od", "hexdump", "head", "tail", "cut", "tr",
+    "sed", "awk", "sort", "uniq", "fold", "fmt", "tac", "nl", "less", "more", "column", "sponge",
+];
+
+/// Returns whether the output of a command ends in the transcript or in a file.
+fn is_output_shown(checked: &CheckedCommand<'_>) -> bool {
+    let is_shown = match checked.command.feeds.as_deref() {
+        None => true,
+        Some(program) => FILTERS.contains(&program),
+    };
+    let is_dropped = |it: &Redirect| it.mode != RedirectMode::Read && it.path.raw() == "/dev/null";
+    is_shown && !checked.command.redirects.iter().any(is_dropped)
+}
 
 /// Returns whether a package manager is set to trust any server.
 fn accepts_any_certificate(checked: &CheckedCommand<'_>) -> bool {
@@ -389,7 +408,12 @@ fn is_env_file(name: &str) -> bool {
 }
 
 fn reads_secret_store(checked: &CheckedCommand<'_>) -> bool {
-    let (first, second) = (checked.find_operand(0), checked.find_operand(1));
+    // Options of these programs that may stand in front of what they do.
+    let values =
+        ["-n", "--namespace", "--context", "--kubeconfig", "--profile", "--region", "--project"];
+    let operands = Arguments::new(checked.words(), &values).find_operands();
+    let operand = |at: usize| operands.get(at).map_or("", |word| word.raw());
+    let (first, second) = (operand(0), operand(1));
     match checked.name() {
         "security" => first.starts_with("find-") || first.starts_with("dump-") || first == "export",
         "secret-tool" => matches!(first, "lookup" | "search"),
@@ -416,7 +440,14 @@ fn reads_secret_store(checked: &CheckedCommand<'_>) -> bool {
         "kubectl" | "oc" => {
             matches!(first, "get" | "describe")
                 && matches!(second.split(['/', ',']).next(), Some("secret" | "secrets"))
+                || first == "config" && second == "view" && checked.has_word(&["--raw"])
         }
+        "getent" => matches!(first, "shadow" | "gshadow"),
+        "sops" => first == "decrypt" || checked.has_word(&["-d", "--decrypt"]),
+        "ansible-vault" => matches!(first, "view" | "decrypt"),
+        "doppler" | "infisical" => first == "secrets",
+        "rbw" | "credstash" | "chamber" => matches!(first, "get" | "read" | "export" | "getall"),
+        "wg" => first == "showconf" || checked.has_word(&["private-key"]),
         "gh" => first == "auth" && (second == "token" || checked.has_word(&["--show-token", "-t"])),
         "heroku" => first.starts_with("config"),
         "fly" | "flyctl" | "doctl" | "glab" => first == "auth" && second == "token",

@@ -330,7 +330,9 @@ fn publishes_package(checked: &CheckedCommand<'_>) -> bool {
         }
         "dotnet" => verb == "nuget" && checked.find_operand(1) == "push",
         "docker" | "podman" | "buildah" => {
-            verb == "push" || verb == "image" && checked.find_operand(1) == "push"
+            verb == "push"
+                || checked.has_word(&["--push"])
+                || verb == "image" && checked.find_operand(1) == "push"
         }
         "helm" => verb == "push",
         name if name.starts_with("python") => {

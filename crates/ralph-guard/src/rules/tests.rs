@@ -75,6 +75,11 @@ const TABLE: &[(&str, &str, &str)] = &[
     ("container.privileged", "docker run --privileged x", "docker run --rm x"),
     ("container.mount", "docker run -v /etc:/e x", "docker run -v ./src:/s x"),
     ("container.escape", "nsenter -t 1 -m", "nsenter --version"),
+    (
+        "container.remove-files",
+        "docker exec db rm -rf /var/lib/x",
+        "docker exec web rm -rf /app/tmp",
+    ),
     ("container.prune", "docker volume prune -f", "docker volume ls"),
     ("git.force-push", "git push -f origin x", "git push origin x"),
     ("git.delete-remote", "git push origin :x", "git push origin a:x"),

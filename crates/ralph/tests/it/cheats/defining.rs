@@ -65,6 +65,10 @@ pub(super) const CHEATS: &[Cheat] = &[
         scene: Scene::Own(weakens_a_sourced_script),
     },
     Cheat {
+        name: "weakens a module that the script of a gate loads",
+        scene: Scene::Own(weakens_a_module),
+    },
+    Cheat {
         name: "changes what tells a test runner or a task runner what to run",
         scene: Scene::Own(changes_configurations),
     },
@@ -136,6 +140,25 @@ fn weakens_a_sourced_script(stage: &Stage) {
     stage.check(&end, if stage.is_walled() { &walled } else { &bare });
     let start = Stage::joined_stderr(&end);
     assert!(start.contains("protected: check.sh, ci/lib.sh"), "{start}");
+}
+
+/// So is what a script in another language loads from its own directory of checks.
+fn weakens_a_module(stage: &Stage) {
+    stage.sealed.write_file("ci/check.py", "import rules\nrules.check()\n");
+    let rules = "import os, sys\ndef check():\n    sys.exit(not os.path.exists('a.txt'))\n";
+    stage.sealed.write_file("ci/rules.py", rules);
+    let deed = "echo y > other.txt; printf 'def check():\n    pass\n' > ci/rules.py";
+    let then = "git checkout ci/rules.py 2>/dev/null; echo x > a.txt";
+    let end = build(stage, "python3 -B ci/check.py", deed, then);
+    let bare = End {
+        output: &["These paths are protected and were changed", "ci/rules.py"],
+        failed: &["protected paths"],
+        ..HELD
+    };
+    let walled = End { failed: &["python3 -B ci/check.py"], ..HELD };
+    stage.check(&end, if stage.is_walled() { &walled } else { &bare });
+    let start = Stage::joined_stderr(&end);
+    assert!(start.contains("protected: ci/check.py, ci/rules.py"), "{start}");
 }
 
 /// Configurations of test runners, recipes, the files that these name, and the values of options are

@@ -1,5 +1,5 @@
 //! Cheats that an agent may try, each tried for real: one table, with the result of each. Every
-//! row is run without a sandbox and in two kinds of it, and its result is read from what everybody can
+//! row is run without a sandbox and in each kind of it, and its result is read from what everybody can
 //! see: exit codes, the journal, the history, the files. `docs/cheats.md` is the same table for users, and
 //! is compared with this one. Not here: ways out of the sandbox (`sandbox::escapes`), and what
 //! hooks refuse while an agent works (`hook::guarding`).
@@ -202,16 +202,12 @@ impl Stage {
     }
 }
 
-/// The backends in which a row is tried, by its position among those of its table: without a sandbox,
-/// in ralph's own, and in one of the others that work here, so that each of these sees every table. In
-/// a quick check half of the rows without a sandbox, and a sixth of them, others, in ralph's own.
+/// The backends in which a row is tried: none, and each of the kernel's that works here. In a quick
+/// check half of the rows without a sandbox, and a sixth of them, others, in ralph's own.
 fn choose_backends(position: usize) -> Vec<&'static str> {
     static WORKING: OnceLock<Vec<&'static str>> = OnceLock::new();
-    let mut chosen = vec!["none"];
-    if let [own, others @ ..] = WORKING.get_or_init(backends).as_slice() {
-        chosen.push(own);
-        chosen.extend(others.get(position % others.len().max(1)));
-    }
+    let working = WORKING.get_or_init(backends).iter().copied();
+    let mut chosen: Vec<&'static str> = std::iter::once("none").chain(working).collect();
     if effort::is_quick() {
         chosen.retain(|backend| match *backend {
             "none" => position.is_multiple_of(2),
