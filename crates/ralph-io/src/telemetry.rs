@@ -6,6 +6,7 @@
 //! are encoded (`ralph_core::reporting::telemetry`).
 
 use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use std::{io, thread};
@@ -14,12 +15,15 @@ use ralph_core::ports::{Activity, Ui};
 use ralph_core::reporting::telemetry::otlp::{self, OtlpResource};
 use ralph_core::reporting::telemetry::{Metric, Telemetry, TraceSpan};
 use ralph_model::agent_output::AgentEvent;
-use ralph_model::event::Recorded;
+use ralph_model::event::{Event, Recorded};
+use ralph_model::ids::WorkerId;
 use ralph_model::run::RunState;
 use ralph_model::units::Timestamp;
 use serde_json::Value;
 
 use crate::http::{HttpReach, PauseEnd, PostError, PostTerms, Poster, RetryTimer, Roots};
+use crate::store::layout::find_worker_run;
+use crate::store::{RunDir, journal};
 
 /// How many spans may wait; an hour of quick iterations.
 const QUEUE: usize = 4096;
@@ -60,6 +64,8 @@ struct ExporterShared {
 #[derive(Debug)]
 struct ExporterState {
     telemetry: Telemetry,
+    /// The state directory of all projects, with the journals of workers.
+    root: PathBuf,
     resource: OtlpResource,
     waiting: VecDeque<TraceSpan>,
     /// Since when the oldest span waits.
@@ -80,10 +86,10 @@ struct SpanBatch {
 }
 
 impl Exporter {
-    /// Starts the sending thread.
-    pub fn start(collector: &Collector) -> io::Result<Self> {
+    /// Starts the sending thread. `root` is the state directory of all projects.
+    pub fn start(collector: &Collector, root: &Path) -> io::Result<Self> {
         let shared = Arc::new(ExporterShared {
-            state: Mutex::new(ExporterState::new(collector)),
+            state: Mutex::new(ExporterState::new(collector, root)),
             changed: Condvar::new(),
             rest: RetryTimer::default(),
         });
@@ -182,9 +188,10 @@ impl ExporterShared {
 }
 
 impl ExporterState {
-    fn new(collector: &Collector) -> Self {
+    fn new(collector: &Collector, root: &Path) -> Self {
         Self {
             telemetry: Telemetry::default(),
+            root: root.to_owned(),
             resource: OtlpResource {
                 service: collector.service.clone(),
                 version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -205,7 +212,20 @@ impl ExporterState {
             self.resource.run.clone_from(&state.run.0);
             self.resource.started = state.started;
         }
-        self.telemetry.apply_event(recorded, state)
+        let mut spans = self.telemetry.apply_event(recorded, state);
+        if let Event::WorkerEnded { worker, .. } = &recorded.event {
+            spans.extend(self.add_worker_run(worker));
+        }
+        spans
+    }
+
+    /// Returns the spans of a worker's own run, whose journal may be gone.
+    fn add_worker_run(&mut self, worker: &WorkerId) -> Vec<TraceSpan> {
+        let files = find_worker_run(&self.root, worker)
+            .map(|known| RunDir::from_path(known.state.join("runs").join(&worker.0)));
+        let reader = files.and_then(|it| journal::open_for_reading(&it.journal_path()).ok());
+        let events = reader.into_iter().flatten().map_while(Result::ok);
+        self.telemetry.add_worker_run(worker, events)
     }
 
     fn queue_spans(&mut self, spans: Vec<TraceSpan>) {
@@ -241,9 +261,10 @@ pub struct Shipment {
 }
 
 impl Shipment {
-    /// Starts a new shipment.
-    pub fn new(collector: &Collector) -> Self {
-        Self { state: ExporterState::new(collector), sender: OtlpSender::new(collector), sent: 0 }
+    /// Starts a new shipment. `root` is the state directory of all projects.
+    pub fn new(collector: &Collector, root: &Path) -> Self {
+        let state = ExporterState::new(collector, root);
+        Self { state, sender: OtlpSender::new(collector), sent: 0 }
     }
 
     /// Processes an event with the state that follows from it, and sends full batches.

@@ -34,6 +34,16 @@ impl AttemptLabel {
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
     }
 
+    /// Returns what people need of it, without the mark that makes it unique: `a2.1` of `a2.1-4f3e2d`.
+    pub fn shorten(&self) -> &str {
+        self.0.split('-').next().unwrap_or_default()
+    }
+
+    /// Returns whether the job had no attempt before this one.
+    pub fn is_first(&self) -> bool {
+        matches!(self.shorten(), "a1" | "a1.1")
+    }
+
     /// Returns the text.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -90,6 +100,12 @@ mod tests {
         assert!(label("a1.2").is_try_of(&label("a1")));
         assert!(label("a1").is_try_of(&label("a1")));
         assert!(!label("a12").is_try_of(&label("a1")));
+        assert_eq!(label("a1.2-4f3e2d").shorten(), "a1.2");
+        for (text, is_first) in
+            [("a1", true), ("a1.1-4f3e2d", true), ("a1.2-4f3e2d", false), ("a2", false)]
+        {
+            assert_eq!(label(text).is_first(), is_first, "{text}");
+        }
         for bad in ["", "a 1", "a/1", "a..1", "-a", "a1.lock", "a1.", "$(x)", "ä"] {
             assert!(bad.parse::<AttemptLabel>().is_err(), "{bad}");
         }

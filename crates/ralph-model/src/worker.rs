@@ -117,7 +117,7 @@ impl WorkerOrigin {
 impl std::fmt::Display for TakenOver {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { machine, attempt, iterations } = self;
-        let plural = if *iterations == 1 { "" } else { "s" };
+        let (attempt, plural) = (attempt.shorten(), if *iterations == 1 { "" } else { "s" });
         write!(f, "taken over from {machine} ({attempt}) after {iterations} iteration{plural}")
     }
 }

@@ -522,7 +522,7 @@ fn connect_ports(
         env: agent_env,
         self_exe,
         zone: clock::find_local_zone(),
-        plugin: context.layout.state().parent().map(plugin::for_runs),
+        plugin: Some(plugin::for_runs(context.layout.root())),
         has_warned_of_hooks: false,
         masker: masker.clone(),
         outer_sandbox: isolation.sandbox_kind(),

@@ -162,7 +162,7 @@ impl RunSubscribers {
         };
         let mut start_errors = Vec::new();
         let exporter = plan.collector.as_ref().and_then(|collector| {
-            Exporter::start(collector)
+            Exporter::start(collector, context.layout.root())
                 .inspect_err(|error| start_errors.push(format!("telemetry was not sent: {error}")))
                 .ok()
         });

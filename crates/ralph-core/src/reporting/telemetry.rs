@@ -1,8 +1,9 @@
 //! Builds OpenTelemetry spans and metrics from the events of a run.
 //!
 //! Each run is one trace. Every id is derived from the run and the position in it, so a run that is
-//! resumed, or exported again later, continues the same trace. Spans contain no prompts, answers or
-//! gate output. Encoding is in `otlp`; sending is elsewhere.
+//! resumed, or exported again later, continues the same trace. The runs of its workers, also of those
+//! on other machines, are part of it. Spans contain no prompts, answers or gate output. Encoding is
+//! in `otlp`; sending is elsewhere.
 
 mod metrics;
 pub mod otlp;
@@ -100,6 +101,10 @@ pub enum SpanStatus {
 #[derive(Debug, Clone, Default)]
 pub struct Telemetry {
     trace: u128,
+    /// What the ids of spans are derived from: the trace, but for the run of a worker.
+    seed: u128,
+    /// The span of the worker whose run this is.
+    outer: Option<OuterSpan>,
     segments: u32,
     segment: Option<OpenSpan>,
     first_segment: Option<u64>,
@@ -109,6 +114,13 @@ pub struct Telemetry {
     last: Timestamp,
     meter: Meter,
     workers: WorkerSpans,
+}
+
+/// The span that another run is a part of.
+#[derive(Debug, Clone, Copy)]
+struct OuterSpan {
+    trace: u128,
+    id: u64,
 }
 
 /// A span that has not ended.
@@ -215,7 +227,9 @@ impl Telemetry {
 
     /// Returns the metrics since the start of the run, as of its last event.
     pub fn metrics(&self) -> Vec<Metric> {
-        self.meter.list_metrics()
+        let mut all = self.meter.clone();
+        self.workers.list_meters().for_each(|meter| all.add(meter));
+        all.list_metrics()
     }
 
     /// Returns the time of the last event.
@@ -227,7 +241,8 @@ impl Telemetry {
         let started = state.started.0.to_string();
         // Run ids only contain a second and four letters; the exact start time makes the trace id
         // unique.
-        self.trace = hash_texts(["trace", state.run.0.as_str(), &started]).max(1);
+        self.seed = hash_texts(["trace", state.run.0.as_str(), &started]).max(1);
+        self.trace = self.outer.map_or(self.seed, |outer| outer.trace);
         self.segments += 1;
         let segment = self.open_span(at, &["run", &self.segments.to_string()]);
         self.first_segment.get_or_insert(segment.id);
@@ -263,7 +278,8 @@ impl Telemetry {
     }
 
     fn new_run_span(&self, segment: &OpenSpan, end: Timestamp) -> TraceSpan {
-        let parent = self.first_segment.filter(|first| *first != segment.id);
+        let first = self.first_segment.filter(|first| *first != segment.id);
+        let parent = first.or(self.outer.map(|outer| outer.id));
         self.close_span(segment, parent, "ralph run".to_owned(), end)
     }
 
@@ -374,8 +390,8 @@ impl Telemetry {
 
     /// Starts a span whose id is derived from its position in the run.
     fn open_span(&self, start: Timestamp, place: &[&str]) -> OpenSpan {
-        let trace = format!("{:032x}", self.trace);
-        let texts = std::iter::once(trace.as_str()).chain(place.iter().copied());
+        let seed = format!("{:032x}", self.seed);
+        let texts = std::iter::once(seed.as_str()).chain(place.iter().copied());
         let bytes = hash_texts(texts).to_le_bytes();
         let mut half = [0; 8];
         half.copy_from_slice(&bytes[..8]);

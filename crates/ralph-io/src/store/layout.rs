@@ -124,6 +124,11 @@ impl ProjectLayout {
         &self.state
     }
 
+    /// Returns the state directory of all projects.
+    pub fn root(&self) -> &Path {
+        self.state.parent().unwrap_or(&self.state)
+    }
+
     /// Returns the path of the file that exists while a run is active.
     pub fn active_path(&self) -> PathBuf {
         self.state.join("active.json")

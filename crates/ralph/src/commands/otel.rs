@@ -26,7 +26,7 @@ pub(crate) fn export_run(common: &CommonArgs, args: &OtelArgs) -> Result<ExitSta
         CliError::new(ExitStatus::Incomplete, message)
             .with_hint("`otel.endpoint` or OTEL_EXPORTER_OTLP_ENDPOINT says where it is")
     };
-    let mut shipment = Shipment::new(&collector);
+    let mut shipment = Shipment::new(&collector, layout.root());
     subscribers::replay_journal(&layout.run_dir(&run).journal_path(), |recorded, state| {
         shipment.add_event(recorded, state)
     })

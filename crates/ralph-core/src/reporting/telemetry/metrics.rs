@@ -133,6 +133,30 @@ impl Meter {
         add_to_histogram(&mut self.agent_seconds, labels, SECONDS, to_seconds(took));
     }
 
+    /// Adds the figures of another run.
+    pub(super) fn add(&mut self, other: &Self) {
+        for (to, from) in
+            [(&mut self.iterations, &other.iterations), (&mut self.gates, &other.gates)]
+        {
+            from.iter().for_each(|(key, count)| *to.entry(key.clone()).or_default() += count);
+        }
+        for (key, sum) in &other.cost {
+            *self.cost.entry(key.clone()).or_default() += sum;
+        }
+        for (to, from) in [
+            (&mut self.iteration_seconds, &other.iteration_seconds),
+            (&mut self.gate_seconds, &other.gate_seconds),
+            (&mut self.agent_seconds, &other.agent_seconds),
+            (&mut self.tokens, &other.tokens),
+        ] {
+            for (key, values) in from {
+                to.entry(key.clone())
+                    .and_modify(|known| known.add(values))
+                    .or_insert_with(|| values.clone());
+            }
+        }
+    }
+
     pub(super) fn list_metrics(&self) -> Vec<Metric> {
         let counts = |from: &BTreeMap<Labels, u64>| {
             MetricPoints::Sums(
@@ -180,6 +204,17 @@ impl Meter {
             points,
         });
         metrics.filter(|metric| !metric.points.is_empty()).collect()
+    }
+}
+
+impl Histogram {
+    /// Adds the values of another one with the same bounds.
+    fn add(&mut self, other: &Self) {
+        self.count += other.count;
+        self.sum += other.sum;
+        self.min = self.min.min(other.min);
+        self.max = self.max.max(other.max);
+        self.buckets.iter_mut().zip(&other.buckets).for_each(|(to, from)| *to += from);
     }
 }
 

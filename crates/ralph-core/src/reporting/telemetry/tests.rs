@@ -1,12 +1,14 @@
 //! Tests of spans: parents, and that a resumed run continues its trace.
 
 use ralph_model::agent::AgentChoice;
+use ralph_model::budget::Budget;
 use ralph_model::child::{ChildEnd, Ending};
 use ralph_model::event::WaitReason;
 use ralph_model::gate::Severity;
-use ralph_model::ids::RunId;
+use ralph_model::ids::{RunId, WorkerId};
 use ralph_model::recipe::{PromptSource, Recipe, Work};
 use ralph_model::units::{Tokens, UsdMicros};
+use ralph_model::worker::{JobAssignment, JobResult, WorkerOrigin, WorkerShare};
 
 use super::*;
 use crate::run_loop::fold::{apply_event, start_state};
@@ -84,9 +86,9 @@ fn gate(status: GateStatus) -> Event {
     }
 }
 
-/// Folds events, one second apart, and returns the spans and the telemetry.
-fn collect_spans(events: Vec<Event>) -> (Vec<TraceSpan>, Telemetry) {
-    let recorded: Vec<Recorded> = events
+/// Returns events, one second apart.
+fn record(events: Vec<Event>) -> Vec<Recorded> {
+    events
         .into_iter()
         .zip(1..)
         .map(|(event, seq)| Recorded {
@@ -95,7 +97,12 @@ fn collect_spans(events: Vec<Event>) -> (Vec<TraceSpan>, Telemetry) {
             ran: Millis(0),
             event,
         })
-        .collect();
+        .collect()
+}
+
+/// Folds events, one second apart, and returns the spans and the telemetry.
+fn collect_spans(events: Vec<Event>) -> (Vec<TraceSpan>, Telemetry) {
+    let recorded = record(events);
     let mut state = start_state(&recorded[0]).expect("it begins");
     let mut telemetry = Telemetry::default();
     let mut spans = telemetry.apply_event(&recorded[0], &state);
@@ -237,4 +244,72 @@ fn figures_are_sums_and_histograms_since_the_run_began() {
         gen_ai.client.operation.duration s: 1x1
         gen_ai.client.token.usage {token}: 1x130 1x5"]]
     .assert_eq(&shown.join("\n"));
+}
+
+fn worker() -> WorkerId {
+    WorkerId("r-T1-r1".into())
+}
+
+fn assigned() -> Event {
+    let share = WorkerShare { budget: Budget::default(), iterations: 5 };
+    let assignment = JobAssignment {
+        worker: worker(),
+        task: TaskId("T1".into()),
+        round: 1,
+        base: None,
+        start_tree: None,
+        conflicts: Vec::new(),
+        compacts: None,
+        share,
+    };
+    Event::JobAssigned { assignment: Box::new(assignment) }
+}
+
+#[test]
+fn the_run_of_a_worker_is_part_of_the_trace_of_its_run_and_is_sent_once() {
+    let ours = record(vec![
+        started(),
+        assigned(),
+        Event::WorkerStarted {
+            worker: worker(),
+            place: "gpu-2/s1".into(),
+            origin: WorkerOrigin { machine: Some("gpu-2".into()), ..WorkerOrigin::default() },
+        },
+        Event::WorkerLost { worker: Some(worker()), reason: "gone".into(), has_ended: false },
+        assigned(),
+        Event::WorkerEnded {
+            worker: worker(),
+            result: Box::new(JobResult::without_work(Outcome::Complete, "s1", "/".as_ref())),
+        },
+    ]);
+    let mut theirs = whole();
+    if let Event::RunStarted { run, .. } = &mut theirs[0] {
+        run.0.clone_from(&worker().0);
+    }
+    let theirs = record(theirs);
+    let state = start_state(&ours[0]).expect("it begins");
+    let mut telemetry = Telemetry::default();
+    assert_eq!(telemetry.add_worker_run(&worker(), theirs.clone()), [], "no worker yet");
+    let mut spans: Vec<TraceSpan> =
+        ours.iter().flat_map(|it| telemetry.apply_event(it, &state)).collect();
+    let workers = spans.len();
+    assert_eq!(workers, 2);
+    // What has arrived of it when the first attempt ends.
+    spans.extend(telemetry.add_worker_run(&worker(), theirs[..5].to_vec()));
+    spans.extend(telemetry.add_worker_run(&worker(), theirs.clone()));
+    expect_test::expect![[r#"
+        worker in (not ended), 2000-4000, Error("lost")
+        worker in (not ended), 5000-6000, Unset
+        invoke_agent claude in iteration prompt, 3000-4000, Unset
+        gate test in iteration prompt, 4600-5000, Error("failed")
+        iteration prompt in ralph run, 2000-6000, Unset
+        wait usage_limit in ralph run, 7000-8000, Unset
+        ralph run in worker, 1000-8000, Ok"#]]
+    .assert_eq(&drawn(&spans));
+    assert!(spans.iter().all(|span| span.trace == spans[0].trace));
+    assert_eq!(spans.last().and_then(|it| it.parent), Some(spans[0].id), "in the first");
+    assert_eq!(telemetry.add_worker_run(&worker(), theirs), []);
+    let (alone, own) = collect_spans(whole());
+    assert!(alone.iter().all(|it| spans.iter().all(|other| other.id != it.id)));
+    assert_eq!(telemetry.metrics(), own.metrics(), "each figure counts once");
 }

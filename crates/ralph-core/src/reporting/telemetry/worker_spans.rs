@@ -1,6 +1,7 @@
-//! A span for each time that a worker of a parallel run was at work, and the figures of merges.
+//! A span for each time that a worker of a parallel run was at work, the spans of the worker's own
+//! run in it, and the figures of merges.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ralph_model::agent_output::Usage;
 use ralph_model::event::{Event, Recorded};
@@ -9,15 +10,30 @@ use ralph_model::run::RunState;
 use ralph_model::units::{Millis, Timestamp};
 use ralph_model::worker::{JobAssignment, WorkerOrigin};
 
+use super::metrics::Meter;
 use super::span_names::{list_usage_attributes, name_outcome};
-use super::{Attribute, OpenSpan, SpanStatus, Telemetry, TraceSpan};
+use super::{Attribute, OpenSpan, OuterSpan, SpanStatus, Telemetry, TraceSpan};
+use crate::run_loop::fold::{apply_event, start_state};
 
 /// The spans of workers that are at work, and sums over merges.
 #[derive(Debug, Clone, Default)]
 pub(super) struct WorkerSpans {
     open: BTreeMap<WorkerId, OpenWorkerSpan>,
+    /// The first span of each worker, which its own run is a part of.
+    first: BTreeMap<WorkerId, u64>,
+    /// The figures of the runs of workers.
+    meters: BTreeMap<WorkerId, Meter>,
+    /// The spans of those runs, by id.
+    known: BTreeSet<u64>,
     requeues: u32,
     merge_time: Millis,
+}
+
+impl WorkerSpans {
+    /// Returns the figures of the runs of workers.
+    pub(super) fn list_meters(&self) -> impl Iterator<Item = &Meter> {
+        self.meters.values()
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -48,6 +64,7 @@ impl Telemetry {
                     usage: Usage::default(),
                     iterations: 0,
                 };
+                self.workers.first.entry(assignment.worker.clone()).or_insert(span.open.id);
                 self.workers.open.insert(assignment.worker.clone(), span);
             }
             Event::WorkerStarted { worker, place, origin } => {
@@ -75,6 +92,31 @@ impl Telemetry {
             _ => {}
         }
         Vec::new()
+    }
+
+    /// Adds the journal of a worker that has ended, as far as it can be read. Returns the spans of
+    /// its run, without those of an earlier end of the same worker.
+    pub fn add_worker_run(
+        &mut self,
+        worker: &WorkerId,
+        journal: impl IntoIterator<Item = Recorded>,
+    ) -> Vec<TraceSpan> {
+        let Some(id) = self.workers.first.get(worker).copied() else { return Vec::new() };
+        let outer = Some(OuterSpan { trace: self.trace, id });
+        let mut telemetry = Self { outer, ..Self::default() };
+        let (mut state, mut spans) = (None::<RunState>, Vec::new());
+        for recorded in journal {
+            let applied = match &mut state {
+                Some(state) => apply_event(state, &recorded),
+                None => start_state(&recorded).map(|first| state = Some(first)),
+            };
+            // On another machine anyone who can push to the remote may have written it.
+            let (Ok(()), Some(state)) = (applied, &state) else { break };
+            spans.extend(telemetry.apply_event(&recorded, state));
+        }
+        self.workers.meters.insert(worker.clone(), telemetry.meter);
+        spans.retain(|span| self.workers.known.insert(span.id));
+        spans
     }
 
     /// Ends the spans of workers that are gone.

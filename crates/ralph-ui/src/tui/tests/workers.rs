@@ -6,16 +6,30 @@ use ralph_model::control::ControlRequest;
 use super::*;
 use crate::tui::key_actions::{KeyAction, handle_key};
 use crate::tui::keys::TerminalKey;
-use crate::view::tests::parallel::parallel_course;
+use crate::view::tests::Course;
+use crate::view::tests::parallel::{parallel_course, taken_over_course};
 
 fn parallel() -> Rig {
+    let mut rig = replay_course(parallel_course());
+    rig.pass(12);
+    rig
+}
+
+fn replay_course(course: Course) -> Rig {
     let mut rig = Rig::new();
-    for recorded in parallel_course().events {
+    for recorded in course.events {
         let passed = recorded.ran.0 - rig.course.now().elapsed_since(START).0;
         rig.pass(passed / 1000).tell(recorded.event);
     }
-    rig.pass(12);
     rig
+}
+
+#[test]
+fn a_row_names_machine_attempt_and_takeover() {
+    let screen = replay_course(taken_over_course()).sized(120, 20);
+    for part in ["gpu-2/s1 (a1.2)", "taken over from gpu-1 (a1.1) after 3 iterations"] {
+        assert!(screen.contains(part), "no {part} in {screen}");
+    }
 }
 
 fn type_in(rig: &mut Rig, typed: &str) -> Vec<KeyAction> {

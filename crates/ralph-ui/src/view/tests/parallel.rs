@@ -5,6 +5,7 @@ use ralph_core::reporting::notification::{NotificationPolicy, Occasion, build_no
 use ralph_core::reporting::report::Report;
 use ralph_core::reporting::stats::StatsFold;
 use ralph_core::reporting::telemetry::{Telemetry, TraceSpan};
+use ralph_model::attempt_label::AttemptLabel;
 use ralph_model::event::JOURNAL_VERSION;
 use ralph_model::ids::{TaskId, WorkerId};
 use ralph_model::outcome::Outcome;
@@ -12,7 +13,9 @@ use ralph_model::parallel_state::MergeOutcome;
 use ralph_model::recipe::{ParallelPolicy, TaskWork};
 use ralph_model::review::ReviewPolicy;
 use ralph_model::task::{Task, TaskList};
-use ralph_model::worker::{JobAssignment, JobResult, WorkerLimitKind, WorkerOrigin, WorkerShare};
+use ralph_model::worker::{
+    JobAssignment, JobResult, TakenOver, WorkerLimitKind, WorkerOrigin, WorkerShare,
+};
 use ralph_model::worktree::{Landed, TreeId};
 
 use super::*;
@@ -433,4 +436,56 @@ fn a_wait_of_all_workers_and_the_last_round_are_worth_a_notification() {
         notification.map(|it| it.title).into_iter().collect()
     });
     assert_eq!(titles[1..], ["ralph: project: task T2 starts its last round"]);
+}
+
+/// Returns a run whose only worker continues on a machine what another machine began.
+pub(crate) fn taken_over_course() -> Course {
+    let mut course = Course::default();
+    course.take(begun());
+    let list = TaskList { tasks: vec![Task::new("T1", "Write T1")], ..TaskList::default() };
+    course.take(Event::TasksRead { list: Box::new(list), remarks: Vec::new() });
+    course.take(assigned("T1", 1));
+    let label = |text: &str| text.parse::<AttemptLabel>().expect("a label");
+    let taken = TakenOver { machine: "gpu-1".into(), attempt: label("a1.1-4f3e2d"), iterations: 3 };
+    let origin = WorkerOrigin {
+        machine: Some("gpu-2".into()),
+        attempt: Some(label("a1.2-9a8b7c")),
+        taken_over: Some(taken),
+    };
+    let place = "gpu-2/s1 (a1.2)".to_owned();
+    course.take(Event::WorkerStarted { worker: worker("T1", 1), place, origin });
+    course.pass(30);
+    course
+}
+
+#[test]
+fn every_view_names_machine_attempt_and_takeover() {
+    let course = taken_over_course();
+    let report = Report::from_events(&course.events).expect("it folds");
+    let summary = report.summary().expect("it has begun");
+    NOW.set(course.now());
+    let clock = WallClock { zone: TimeZone::UTC, now: || NOW.get() };
+    let outlook = crate::status::RunOutlook { state: course.state(), clock: &clock, action: None };
+    let status = outlook.forecast().workers;
+    let parts = render_parts(&mut PageInput {
+        summary: &summary,
+        timeline: report.timeline(),
+        project: "p",
+        status: RunActivity::Active,
+        live: LiveFacts::default(),
+        workers: &WorkerKeys::default(),
+        clock: &WallClock { zone: TimeZone::UTC, now: || START },
+        diff: &mut |_, _| Err("none".to_owned()),
+    });
+    let page = parts.iter().find(|it| it.id == "workers").expect("the part").html.clone();
+    let lines = replay(&pipe(), Verbosity::Normal, taken_over_course()).text();
+    let report = crate::report::render_report(&summary);
+    let views = [("lines", lines), ("status", status), ("page", page), ("report", report)];
+    for (name, view) in views {
+        // Lines may be wrapped.
+        let view = view.split_whitespace().collect::<Vec<_>>().join(" ");
+        for part in ["gpu-2/s1 (a1.2)", "taken over from gpu-1 (a1.1) after 3 iterations"] {
+            assert!(view.contains(part), "{name}: no {part} in {view}");
+        }
+    }
 }
