@@ -77,11 +77,9 @@ fn can_record(step: &Step, event: &Event) -> bool {
         Step::Skip { .. } => matches!(event, Event::TaskSkipped { .. }),
         Step::WaitWhilePaused => matches!(event, Event::Paused),
         Step::StartJob(_) => matches!(event, Event::JobAssigned { .. }),
-        // The start of a job writes the list, in which its task is in progress now.
         Step::PollWorkers { .. } => matches!(
             event,
-            Event::TasksWritten
-                | Event::WorkerStarted { .. }
+            Event::WorkerStarted { .. }
                 | Event::WorkerProgressed { .. }
                 | Event::WorkerLimited { .. }
                 | Event::WorkerEnded { .. }
