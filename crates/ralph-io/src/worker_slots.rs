@@ -51,6 +51,8 @@ pub struct SlotRequest<'a> {
     pub worker: &'a WorkerId,
     /// Workers that keep their clones.
     pub keep: &'a [WorkerId],
+    /// No slot is added to so many.
+    pub most: Option<usize>,
 }
 
 /// A slot, whether it is held or not.
@@ -92,13 +94,15 @@ pub enum SlotError {
     /// The same job was started twice.
     #[error("worker {worker} already runs in {place}")]
     Busy { worker: WorkerId, place: String },
+    #[error("all {count} slots are in use")]
+    Full { count: usize },
     #[error("cannot use `{}` for worker clones", .path.display())]
     Refused { path: PathBuf, source: io::Error },
 }
 
 impl WorkerSlot {
     /// Acquires the slot that this worker owns; else the first one that no process holds and
-    /// whose owner need not be kept; else a new one.
+    /// whose owner need not be kept; else a new one, if there may be more.
     pub fn acquire(request: SlotRequest<'_>) -> Result<Self, SlotError> {
         let directory = find_slots_directory(request.root, request.work_tree);
         let refused = |source| SlotError::Refused { path: directory.clone(), source };
@@ -144,6 +148,9 @@ impl WorkerSlot {
             if !is_kept && let Some(slot) = place.hold(worker)? {
                 return Ok(slot);
             }
+        }
+        if request.most.is_some_and(|most| slots.len() >= most) {
+            return Err(SlotError::Full { count: slots.len() });
         }
         let is_free = |name: &String| slots.iter().all(|it| it.name != *name);
         let mut names = (1_u32..).map(|number| format!("s{number}"));

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::agent::AgentKind;
 use crate::agent_output::Usage;
+use crate::control::UserNote;
 use crate::ids::{TaskId, WorkerId};
 use crate::outcome::Outcome;
 use crate::recipe::ParallelPolicy;
@@ -42,6 +43,8 @@ pub struct ParallelState {
     pub spent: Usage,
     /// Their iterations.
     pub iterations: u32,
+    /// Notes that the agent of a worker did not read, each with the task in front.
+    pub unread_notes: Vec<UserNote>,
     /// How the run ends once no worker is live, if a worker cannot continue.
     pub ending: Option<Outcome>,
 }
@@ -220,6 +223,12 @@ impl ParallelState {
     pub fn drop_closed_tasks(&mut self, list: &TaskList, merging: Option<&TaskId>) {
         self.queue.retain(|it| merging == Some(&it.task) || is_open(list, &it.task));
         self.requeued.retain(|task, _| is_open(list, task));
+    }
+
+    /// Takes over the notes that no agent of a worker read.
+    pub fn record_unread_notes(&mut self, task: &TaskId, notes: &[UserNote]) {
+        let note = |it: &UserNote| UserNote { text: format!("{task}: {}", it.text), ..it.clone() };
+        self.unread_notes.extend(notes.iter().map(note));
     }
 
     /// Drops what is known of a task that does not land any more. Its candidate stays on a

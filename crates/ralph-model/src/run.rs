@@ -178,7 +178,11 @@ impl RunState {
             self.outcome,
             Some(Outcome::Complete | Outcome::TasksLeft { .. } | Outcome::ApprovedAtCap { .. })
         );
-        if is_over { &self.control.notes } else { &[] }
+        match &self.parallel {
+            _ if !is_over => &[],
+            Some(parallel) => &parallel.unread_notes,
+            None => &self.control.notes,
+        }
     }
 
     /// Returns whether a hard gate failed before the first agent call.

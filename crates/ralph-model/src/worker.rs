@@ -14,6 +14,7 @@ use crate::amendment::AmendmentRecord;
 use crate::attempt::AttemptLog;
 use crate::attempt_label::AttemptLabel;
 use crate::budget::Budget;
+use crate::control::UserNote;
 use crate::handoff::Handoff;
 use crate::ids::{IterationNumber, RunId, TaskId, WorkerId};
 use crate::memory::Memory;
@@ -66,6 +67,9 @@ pub struct Job {
     pub recipe: Box<Recipe>,
     /// The workers that keep their clones; other clones are free.
     pub keep: Vec<WorkerId>,
+    /// How many workers the run has at most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jobs: Option<u32>,
     /// How clones are made.
     #[serde(default)]
     pub clones: ClonePolicy,
@@ -165,6 +169,9 @@ pub struct JobResult {
     pub abandoned: Option<AbandonedTask>,
     #[serde(default)]
     pub log: AttemptLog,
+    /// Notes for its agent that came after the last prompt.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unread_notes: Vec<UserNote>,
 }
 
 impl JobResult {
@@ -188,6 +195,7 @@ impl JobResult {
             memory: None,
             abandoned: None,
             log: AttemptLog::default(),
+            unread_notes: Vec::new(),
         }
     }
 }

@@ -83,7 +83,8 @@ impl RunLines {
         match &recorded.event {
             Event::RunStarted { version, .. } => print_run_header(page, version, state),
             Event::RunResumed { version, .. } => {
-                let done = state.iterations;
+                let workers = state.parallel.as_ref();
+                let done = workers.map_or(state.iterations, |it| it.total_iterations());
                 let text = format!(
                     "ralph {version} resumes run {}, {done} iteration{} so far",
                     state.run,

@@ -22,6 +22,7 @@ use ralph_model::worktree::Landed;
 use crate::gate_lines::print_gate_output;
 use crate::line_text::{shorten_id, shorten_text};
 use crate::line_writer::LineWriter;
+use crate::stream::choose_plural;
 use crate::style::LineMark;
 use crate::time::{WallClock, format_countdown};
 use crate::{sanitize, tasks};
@@ -152,7 +153,8 @@ fn describe_result(result: &JobResult) -> (LineMark, String) {
         (Outcome::Interrupted, None) => (LineMark::Back, "stopped".to_owned()),
         // What a worker may use is a share of what the run may use; it gets another one.
         (Outcome::IterationsUsedUp { limit }, None) => {
-            (LineMark::Step, format!("used its share of {limit} iterations"))
+            let plural = choose_plural(*limit as usize);
+            (LineMark::Step, format!("used its share of {limit} iteration{plural}"))
         }
         (Outcome::BudgetUsedUp { .. }, None) => {
             (LineMark::Step, "used its share of the budget".to_owned())

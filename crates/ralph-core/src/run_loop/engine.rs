@@ -37,8 +37,8 @@ use crate::asking::capability;
 use crate::asking::request::CallOrder;
 use crate::ports::PromptError;
 use crate::ports::{
-    Activity, Clock, CommitOrder, CommitResult, Moment, Ports, ScmResult, Store, StoreError,
-    TasksError, Ui, VcsError, View,
+    Activity, Clock, CommitOrder, CommitResult, Moment, Ports, ScmResult, StopRequest, Store,
+    StoreError, TasksError, Ui, VcsError, View,
 };
 use crate::run_loop::choose::{self, Step};
 use crate::run_loop::fold::{FoldError, apply_event, start_state};
@@ -229,6 +229,10 @@ impl<'a> Engine<'a> {
             let step = choose::choose_next_step(&self.state, moment);
             match self.execute_step(step, moment) {
                 Ok(()) => {}
+                // The second signal ends git commands too, and a resumed run repeats them.
+                Err(StepError::Outcome(Outcome::GitFailed { .. })) if self.must_stop_now() => {
+                    return self.finish_run(Outcome::Interrupted, left);
+                }
                 Err(StepError::Outcome(outcome)) => return self.finish_run(outcome, left),
                 Err(StepError::Moved { then, now }) => {
                     let message = format!(
@@ -241,6 +245,10 @@ impl<'a> Engine<'a> {
                 Err(StepError::Engine(error)) => return Err(error),
             }
         }
+    }
+
+    fn must_stop_now(&mut self) -> bool {
+        self.ports.clock.read_moment().stop == StopRequest::StopNow
     }
 
     /// Ends the run. `expected_head` is what was checked out before another process moved HEAD, if so.

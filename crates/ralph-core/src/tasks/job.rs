@@ -77,9 +77,10 @@ pub fn build_job(state: &RunState, worker: &RunningWorker) -> Option<Job> {
     }
     let keep = state.parallel.iter().flat_map(|it| it.running.keys()).cloned().collect();
     let (assignment, run, project) = (assignment.clone(), state.run.clone(), state.project.clone());
-    let clones = state.recipe.parallel.as_ref().map(|it| it.clones.clone()).unwrap_or_default();
-    let (recipe, earlier) = (Box::new(recipe), None);
-    Some(Job { assignment, run, project, task_file, recipe, keep, clones, earlier })
+    let policy = state.recipe.parallel.as_ref();
+    let (jobs, clones) = policy.map(|it| (it.jobs, it.clones.clone())).unzip();
+    let (recipe, earlier, clones) = (Box::new(recipe), None, clones.unwrap_or_default());
+    Some(Job { assignment, run, project, task_file, recipe, keep, jobs, clones, earlier })
 }
 
 /// Returns what a worker knows of the run.

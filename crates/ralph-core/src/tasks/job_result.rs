@@ -51,6 +51,7 @@ pub fn build_job_result(
         handoffs: state.handoffs.iter().filter(is_own).cloned().collect(),
         abandoned,
         log: tasks.map(|it| it.attempt_log(task)).unwrap_or_default(),
+        unread_notes: state.unread_notes().to_vec(),
     })
 }
 

@@ -7,7 +7,8 @@ fn take(root: &Path, worker: &str, keep: &[&str]) -> Result<WorkerSlot, SlotErro
     let worker = WorkerId(worker.to_owned());
     let keep: Vec<WorkerId> = keep.iter().map(|it| WorkerId((*it).to_owned())).collect();
     let work_tree = Path::new("/work/My App");
-    let slot = WorkerSlot::acquire(SlotRequest { root, work_tree, worker: &worker, keep: &keep })?;
+    let request = SlotRequest { root, work_tree, worker: &worker, keep: &keep, most: None };
+    let slot = WorkerSlot::acquire(request)?;
     slot.record_owner(CloneState::Ready).expect("recorded");
     Ok(slot)
 }
@@ -42,6 +43,20 @@ fn a_slot_is_reused_unless_it_is_held_or_kept() {
 }
 
 #[test]
+fn no_slot_is_added_to_as_many_as_a_run_needs() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let root = directory.path();
+    let held = take(root, "w1", &[]).expect("a slot");
+    let worker = WorkerId("w2".into());
+    let work_tree = Path::new("/work/My App");
+    let request = SlotRequest { root, work_tree, worker: &worker, keep: &[], most: Some(1) };
+    let error = WorkerSlot::acquire(request).expect_err("refused").to_string();
+    assert_eq!(error, "all 1 slots are in use");
+    drop(held);
+    assert_eq!(WorkerSlot::acquire(request).expect("a slot").name(), "s1");
+}
+
+#[test]
 fn the_same_job_twice_is_one_job() {
     let directory = tempfile::tempdir().expect("a directory");
     let slot = take(directory.path(), "w1", &[]).expect("a slot");
@@ -68,7 +83,7 @@ fn a_clone_without_a_record_has_an_unknown_owner() {
     drop(slot);
     let (worker, keep) = (WorkerId("w2".into()), [WorkerId("unknown-s1".into())]);
     let (root, work_tree) = (directory.path(), Path::new("/work/My App"));
-    let request = SlotRequest { root, work_tree, worker: &worker, keep: &[] };
+    let request = SlotRequest { root, work_tree, worker: &worker, keep: &[], most: None };
     let mut slot = WorkerSlot::acquire(request).expect("a slot");
     assert_eq!(slot.name(), "s1");
     slot.replace(SlotRequest { keep: &keep, ..request }).expect("another slot");

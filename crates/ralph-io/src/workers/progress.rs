@@ -7,12 +7,13 @@ use ralph_core::ports::{Activity, Ui};
 use ralph_model::agent::AgentKind;
 use ralph_model::agent_output::{AgentEvent, Usage};
 use ralph_model::event::{Event, Recorded, WaitReason};
+use ralph_model::failure::FailureClass;
 use ralph_model::gate::GateStatus;
 use ralph_model::ids::{Role, TaskId, WorkerId};
 use ralph_model::judgement::Verdict;
 use ralph_model::review::ReviewResult;
 use ralph_model::run::RunState;
-use ralph_model::units::Millis;
+use ralph_model::units::{Millis, Timestamp};
 use ralph_model::worker::{WorkerEvent, WorkerLimitKind};
 use ralph_model::worker_protocol::HostReport;
 
@@ -63,6 +64,14 @@ impl ProgressView {
         });
     }
 
+    /// Reports that the agent of the last call takes no calls.
+    fn report_limit(&self, kind: WorkerLimitKind, until: Option<Timestamp>) {
+        if let Some(agent) = self.agent {
+            let worker = self.output.worker.clone();
+            self.output.report(WorkerEvent::Limited { worker, agent, until, kind });
+        }
+    }
+
     /// Passes on a warning about the work. What concerns the whole run was said by the run itself.
     fn warn(&self, state: &RunState, text: &str) {
         if let Some(task) = state.current.as_ref().and_then(|current| current.task.as_ref()) {
@@ -89,16 +98,20 @@ impl Ui for ProgressView {
                 let role = state.current.as_ref().map(|current| current.role);
                 self.begin(role.map_or("asking", describe_role).to_owned());
             }
-            Event::Waiting { until, reason: WaitReason::UsageLimit } => {
-                if let Some(agent) = self.agent {
-                    self.output.report(WorkerEvent::Limited {
-                        worker: self.output.worker.clone(),
-                        agent,
-                        until: Some(*until),
-                        kind: WorkerLimitKind::UsageLimit,
-                    });
+            Event::Replied { reply, .. } => {
+                let class = reply.failure.as_ref().map(|failure| &failure.class);
+                if class == Some(&FailureClass::Overloaded) {
+                    self.report_limit(WorkerLimitKind::Overload, None);
                 }
-                self.begin("waits for a usage limit".to_owned());
+            }
+            Event::Waiting { until, reason: WaitReason::UsageLimit } => {
+                // The run knows of a limit that it asked this worker to wait for.
+                if state.control.holds.values().any(|held| held == until) {
+                    self.begin("waits for a limit of its agent".to_owned());
+                } else {
+                    self.report_limit(WorkerLimitKind::UsageLimit, Some(*until));
+                    self.begin("waits for a usage limit".to_owned());
+                }
             }
             Event::Judged { judgement } => {
                 let task = state.current.as_ref().and_then(|current| current.task.clone());

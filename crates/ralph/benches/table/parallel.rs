@@ -142,6 +142,7 @@ fn clones(report: &mut dyn FnMut(Row)) {
             work_tree: source.top(),
             worker: &worker,
             keep: &[],
+            most: None,
         });
         prepare_clone(&source, &slot.expect("a slot"), &request).expect("a clone");
     };

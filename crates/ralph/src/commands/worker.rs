@@ -166,20 +166,24 @@ fn build_slot_request<'a>(
         work_tree: source.top(),
         worker: &job.assignment.worker,
         keep: &job.keep,
+        most: job.jobs.and_then(|jobs| usize::try_from(jobs).ok()),
     }
 }
 
-/// Acquires a slot. The process that did the same job before may still be about to stop, if its
-/// host was killed.
-fn acquire_slot(request: SlotRequest<'_>) -> Result<WorkerSlot, SlotError> {
+/// Acquires a slot. A process may still be about to leave one: that did the same job before, if its
+/// host was killed, or whose task was skipped.
+fn acquire_slot(mut request: SlotRequest<'_>) -> Result<WorkerSlot, SlotError> {
     let begun = Instant::now();
     loop {
+        if begun.elapsed() >= STOP_TIMEOUT {
+            request.most = None;
+        }
         match WorkerSlot::acquire(request) {
-            Err(SlotError::Busy { .. }) if begun.elapsed() < STOP_TIMEOUT => {
-                thread::sleep(Duration::from_millis(20));
-            }
+            Err(SlotError::Full { .. }) => {}
+            Err(SlotError::Busy { .. }) if begun.elapsed() < STOP_TIMEOUT => {}
             slot => return slot,
         }
+        thread::sleep(Duration::from_millis(20));
     }
 }
 
@@ -320,7 +324,7 @@ impl WorkerJob {
                     self.job.keep.extend(self.slot.owner());
                     let request = build_slot_request(&self.clones, &self.source, &self.job);
                     self.slot
-                        .replace(request)
+                        .replace(SlotRequest { most: None, ..request })
                         .map_err(|error| CliError::from_error(ExitStatus::Incomplete, &error))?;
                 }
                 Err(error @ CloneError::Failed { .. }) => {

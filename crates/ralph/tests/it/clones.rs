@@ -31,8 +31,8 @@ fn make_clone(sealed: &Sealed, worker: &str, keep: &[&str]) -> WorkerSlot {
     let keep: Vec<WorkerId> = keep.iter().map(|it| WorkerId((*it).to_owned())).collect();
     let root = sealed.state_dir();
     let work_tree = source.top();
-    let slot =
-        WorkerSlot::acquire(SlotRequest { root: &root, work_tree, worker: &worker, keep: &keep });
+    let request = SlotRequest { root: &root, work_tree, worker: &worker, keep: &keep, most: None };
+    let slot = WorkerSlot::acquire(request);
     let slot = slot.expect("a slot");
     let request = CloneRequest {
         base: CommitId(sealed.run_git(&["rev-parse", "HEAD"]).trim().to_owned()),

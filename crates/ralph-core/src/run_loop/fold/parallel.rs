@@ -212,6 +212,7 @@ fn end_worker(state: &mut RunState, worker: &WorkerId, result: &JobResult, at: T
         (Outcome::Complete | Outcome::ApprovedAtCap { .. }, Some(commit)) => {
             count_worker(parallel, &ended);
             let JobAssignment { task, round, .. } = ended.assignment;
+            parallel.record_unread_notes(&task, &result.unread_notes);
             let (worker, result) = (worker.clone(), Box::new(result.clone()));
             let candidate =
                 Candidate { worker, task, round, commit, result: result.clone(), since: at };
@@ -221,6 +222,7 @@ fn end_worker(state: &mut RunState, worker: &WorkerId, result: &JobResult, at: T
         // The worker judged it: the task fails here as it did there.
         (Outcome::TasksLeft { .. }, _) if has_failed => {
             count_worker(parallel, &ended);
+            parallel.record_unread_notes(&ended.assignment.task, &result.unread_notes);
             if let Some(tasks) = &mut state.tasks {
                 fail_task(tasks, &ended.assignment, result);
             }

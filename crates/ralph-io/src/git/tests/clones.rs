@@ -26,7 +26,8 @@ impl Clones {
         let root = self.world.directory.path().join("state");
         let worker = WorkerId(worker.to_owned());
         let (work_tree, keep) = (self.repository().top().to_owned(), &[]);
-        let request = SlotRequest { root: &root, work_tree: &work_tree, worker: &worker, keep };
+        let request =
+            SlotRequest { root: &root, work_tree: &work_tree, worker: &worker, keep, most: None };
         WorkerSlot::acquire(request).expect("a slot")
     }
 

@@ -34,6 +34,7 @@ fn result(clone: &Path, commit: &str) -> Box<JobResult> {
         handoffs: Vec::new(),
         abandoned: None,
         log: AttemptLog::default(),
+        unread_notes: Vec::new(),
     })
 }
 

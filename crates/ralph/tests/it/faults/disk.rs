@@ -98,6 +98,47 @@ fn full_project_disk_is_a_git_failure_without_partial_commits() {
 }
 
 #[test]
+fn a_full_disk_under_the_clones_ends_the_run_until_there_is_room() {
+    if !has_own_mounts() {
+        return;
+    }
+    let sealed = repository();
+    // Another program fills the disk while the agents work.
+    let work = "test -e \"$ROOT/filled\" || head -c 20M /dev/zero > \"$DISK/filler\" 2> /dev/null; \
+                touch \"$ROOT/filled\"; { head -c 9000 /dev/urandom > \"$RALPH_TASK.txt\"; } 2> /dev/null || true";
+    let end =
+        json!({ "handoff": { "task_completed": { "summary": "Done.", "fully_complete": true } } });
+    let task = |id: &str| {
+        json!({ "id": id, "title": "A task", "description": "Do it.", "status": "pending",
+                "acceptance_criteria": ["It is done"], "depends_on": [] })
+    };
+    let parallel = json!({ "directory": sealed.root().join("clones"), "keepFree": "1K" });
+    let settings = json!({ "review": { "enabled": false }, "parallel": parallel });
+    sealed.write_script(&json!([{ "do": [{ "run": { "command": work } }, end] }]), &settings);
+    sealed.write_file(
+        "plan.json",
+        &json!({ "project": "p", "tasks": [task("a"), task("b")] }).to_string(),
+    );
+    sealed.commit_all("Settings");
+    sealed.trust_project(&[]);
+    let end = script(
+        &sealed,
+        &OWN_MOUNTS,
+        r#"
+        export DISK="$ROOT/clones"; mkdir "$DISK"; mount -t tmpfs -o size=4m none "$DISK"
+        code=0; "$RALPH" build --jobs 2 || code=$?; echo "first $code"
+        rm "$DISK/filler"
+        code=0; "$RALPH" resume >&2 || code=$?; echo "second $code"
+        git status --porcelain; git fsck --no-dangling; ls *.txt
+    "#,
+    );
+    assert!(end.stderr.contains("No space left on device"), "{}", end.stderr);
+    assert_eq!(end.stdout, "first 5\nsecond 0\na.txt\nb.txt\n", "{}", end.stderr);
+    assert!(!end.stderr.contains("panicked"), "{}", end.stderr);
+    assert_eq!(sealed.survivors(), [""; 0]);
+}
+
+#[test]
 fn read_only_state_directory_is_reported_before_the_run() {
     if !has_own_mounts() {
         return;

@@ -93,6 +93,7 @@ impl Run {
             handoffs: Vec::new(),
             abandoned: None,
             log: AttemptLog::default(),
+            unread_notes: Vec::new(),
         };
         self.with(Event::WorkerEnded { worker, result: Box::new(result) })
     }
