@@ -91,6 +91,8 @@ struct OpenJob {
     ended: Option<CommandEnd>,
     /// Whether this process made it, rather than an earlier one.
     is_new: bool,
+    /// Made with the agents of this machine, which the package does not have.
+    masker: Masker,
 }
 
 /// What the loop of a host waits for.
@@ -157,9 +159,18 @@ fn read_requests(messages: &Sender<HostMessage>) {
 }
 
 impl OpenJob {
-    fn new(package: RemoteJob, commit: CommitId, is_new: bool) -> Self {
-        let (last_sign, progress, reported) = (Instant::now(), None, Vec::new());
-        Self { package, commit, last_sign, progress, reported, command: None, ended: None, is_new }
+    fn new(package: RemoteJob, commit: CommitId, is_new: bool, masker: Masker) -> Self {
+        Self {
+            package,
+            commit,
+            last_sign: Instant::now(),
+            progress: None,
+            reported: Vec::new(),
+            command: None,
+            ended: None,
+            is_new,
+            masker,
+        }
     }
 
     fn worker(&self) -> &WorkerId {

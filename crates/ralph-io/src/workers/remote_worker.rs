@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use ralph_core::ports::{FetchOutcome, VcsError, Workers};
 use ralph_model::attempt_label::AttemptLabel;
 use ralph_model::ids::{RunId, WorkerId};
+use ralph_model::outcome::Outcome;
 use ralph_model::remote_job::{
     JobEnd, RemoteJob, RemoteProgress, RemoteResult, RemoteVersion, UnfinishedWork,
 };
@@ -261,12 +262,12 @@ impl RemoteWorker<'_> {
         }
     }
 
-    /// Adds the machine to the place that an event names.
+    /// Adds the machine to what an event names: the place, and why a worker cannot start.
     fn add_place(&self, mut event: WorkerEvent) -> WorkerEvent {
-        let again = if self.attempt == AttemptLabel::new_first() {
+        let again = if self.attempt.is_first() {
             String::new()
         } else {
-            format!(" ({})", self.attempt)
+            format!(" ({})", self.attempt.shorten())
         };
         let extend = |place: &str| format!("{}/{place}{again}", self.machine);
         match &mut event {
@@ -275,7 +276,13 @@ impl RemoteWorker<'_> {
                 origin.machine = Some(self.machine.to_owned());
                 origin.attempt = Some(self.attempt.clone());
             }
-            WorkerEvent::Ended { result, .. } => result.place = extend(&result.place),
+            WorkerEvent::Ended { result, .. } => {
+                result.place = extend(&result.place);
+                // What is missing there, such as a name for git.
+                if let Outcome::WorkersFailed { message } = &mut result.outcome {
+                    *message = format!("{}: {message}", self.machine);
+                }
+            }
             WorkerEvent::Progressed { .. }
             | WorkerEvent::Limited { .. }
             | WorkerEvent::Lost { .. }
@@ -398,7 +405,7 @@ impl RemoteWorker<'_> {
         let files = [(RESULT_FILE, &*text)];
         let message = format!("ralph: result of {}", self.worker());
         let commit = self.refs.commit_files(&files, commits, &message)?;
-        let mut updates = vec![RefUpdate::Create { name: self.build_name("results"), commit }];
+        let mut updates = Vec::new();
         if let JobEnd::Ended(result) = end {
             updates.extend(result.commit.clone().map(|commit| {
                 let name = self.build_name("candidates");
@@ -406,6 +413,8 @@ impl RemoteWorker<'_> {
             }));
             updates.push(self.commit_progress(progress, JobStage::Ended)?);
         }
+        // The last one: a server sets one ref after the other, and the run may look in between.
+        updates.push(RefUpdate::Create { name: self.build_name("results"), commit });
         Ok(updates)
     }
 }

@@ -32,7 +32,7 @@ fn texts<'a>(value: &'a Value, path: &str) -> Vec<&'a Value> {
 }
 
 /// Returns the spans of requests, each checked against the rules of the encoding.
-fn spans(requests: &[ReceivedRequest]) -> Vec<Value> {
+pub(crate) fn spans(requests: &[ReceivedRequest]) -> Vec<Value> {
     let requests = requests.iter().filter(|request| request.path == "/v1/traces");
     let mut found = Vec::new();
     for request in requests {
@@ -81,15 +81,15 @@ fn check_attribute(attribute: &Value) {
     assert!(is_right, "{attribute}");
 }
 
-fn attribute<'a>(span: &'a Value, key: &str) -> Option<&'a Value> {
+pub(crate) fn attribute<'a>(span: &'a Value, key: &str) -> Option<&'a Value> {
     texts(span, "/attributes").into_iter().find(|it| it["key"] == key).map(|it| &it["value"])
 }
 
-fn named<'a>(spans: &'a [Value], name: &str) -> Vec<&'a Value> {
+pub(crate) fn named<'a>(spans: &'a [Value], name: &str) -> Vec<&'a Value> {
     spans.iter().filter(|span| span["name"] == name).collect()
 }
 
-fn ids(spans: &[Value]) -> BTreeSet<String> {
+pub(crate) fn ids(spans: &[Value]) -> BTreeSet<String> {
     spans.iter().map(|span| span["spanId"].to_string()).collect()
 }
 

@@ -11,6 +11,7 @@ use ralph_model::attempt_label::AttemptLabel;
 use ralph_model::ids::{RunId, WorkerId};
 use ralph_model::outcome::Outcome;
 use ralph_model::remote_job::{JobEnd, RemoteProgress, RemoteResult, RemoteVersion};
+use ralph_model::units::Millis;
 use ralph_model::worker::{Job, JobAssignment, JobResult, WorkerEvent};
 use ralph_model::worktree::CommitId;
 
@@ -98,8 +99,8 @@ impl GitJobs<'_> {
         {
             self.take_progress(worker, &commit.clone());
         } else if job.last_sign.elapsed() > host.lost_after {
-            let hours = host.lost_after.as_secs_f64() / 3600.0;
-            self.give_up_job(worker, format!("no result and no sign of it for {hours:.1} hours"));
+            let waited = Millis::from(host.lost_after);
+            self.give_up_job(worker, format!("no result and no sign of it for {waited}"));
         }
     }
 

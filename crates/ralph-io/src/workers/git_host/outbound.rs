@@ -45,6 +45,7 @@ impl GitJobs<'_> {
     fn try_start(&mut self, job: Job) -> Result<(), String> {
         let refs = &self.host.refs;
         let worker = job.assignment.worker.clone();
+        let masker = (self.host.build_masker)(&job.recipe);
         let previous = self.read_previous(&job).map_err(|error| error.message)?;
         let known = previous.as_ref().map(|(_, package, end)| (&package.attempt, end.as_ref()));
         let open = match (decide_start(known, &job), previous) {
@@ -53,13 +54,12 @@ impl GitJobs<'_> {
                 return Ok(());
             }
             (StartDecision::Attach, Some((commit, package, _))) => {
-                OpenJob::new(package, commit, false)
+                OpenJob::new(package, commit, false, masker)
             }
             (StartDecision::Attach, None) => return Err("there is no job to attach to".to_owned()),
             (StartDecision::Begin(attempt), _) => {
                 let run = job.run.clone();
                 let parents = self.collect_parents(&job).map_err(|error| error.message)?;
-                let masker = (self.host.build_masker)(&job.recipe);
                 let package = self.build_package(job, attempt)?;
                 let commit = commit_job(refs, &package, &parents, &masker)?;
                 let name = refs.build_name("jobs", &worker.0);
@@ -71,7 +71,7 @@ impl GitJobs<'_> {
                 }));
                 push_patiently(refs, &updates, self.host.patience, &mut warn, &|| false)
                     .map_err(|error| error.to_string())?;
-                OpenJob::new(package, commit, true)
+                OpenJob::new(package, commit, true, masker)
             }
         };
         self.run_or_watch(open)
@@ -165,8 +165,7 @@ impl GitJobs<'_> {
             let Some(job) = self.open.get_mut(&worker) else { continue };
             let parents = refs.list_parents(&job.commit).map_err(|error| error.message)?;
             // What it contains was masked when it was made; a note may have a secret.
-            let masker = (self.host.build_masker)(&job.package.job.recipe);
-            job.commit = commit_job(refs, &job.package, &parents, &masker)?;
+            job.commit = commit_job(refs, &job.package, &parents, &job.masker)?;
             let name = refs.build_name("jobs", &worker.0);
             updates.push(RefUpdate::Move { name, commit: job.commit.clone() });
         }

@@ -73,9 +73,9 @@ fn a_run_on_other_machines_looks_like_one_here_and_leaves_nothing_on_the_remote(
 #[test]
 fn a_late_result_of_an_attempt_that_was_given_up_does_not_land() {
     let world = HostWorld::new(&["a"], json!({}));
-    // No machine takes the first attempt in time.
-    let start = format!("[ $RALPH_ATTEMPT = a1 ] || {}", on_machine("two", ""));
-    let host = format!("\"$RALPH\" __workers --git --poll 300ms --lost-after 3s --start '{start}'");
+    // The first attempt cannot be started, or so it seems.
+    let start = format!("[ $RALPH_ATTEMPT != a1 ] || exit 1; {}", on_machine("two", ""));
+    let host = format!("\"$RALPH\" __workers --git --poll 300ms --start '{start}'");
     let run = world.start_build(&host);
     world.wait_for_calls(1);
     let lost = world.sealed.find_events("worker_lost");
@@ -94,6 +94,17 @@ fn a_late_result_of_an_attempt_that_was_given_up_does_not_land() {
     let started = world.sealed.find_events("worker_started");
     assert_eq!(started.last().expect("one")["place"], "two/s1 (a2)");
     assert_eq!(world.calls(), 1);
+}
+
+#[test]
+fn a_job_that_no_machine_takes_in_time_is_lost_and_starts_again() {
+    let world = HostWorld::new(&["a"], json!({}));
+    let host = "\"$RALPH\" __workers --git --poll 300ms --lost-after 1s --start true";
+    world.start_build(host).wait_for_end().expect_code(2).expect_stderr("was lost 4");
+    let lost = world.sealed.find_events("worker_lost");
+    assert_eq!(lost.len(), 4, "{lost:#?}");
+    assert_eq!(lost[0]["reason"], "no result and no sign of it for 1.0s");
+    assert_eq!(world.calls(), 0);
 }
 
 #[test]

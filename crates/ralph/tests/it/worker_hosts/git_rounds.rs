@@ -1,13 +1,15 @@
 //! Jobs over git that take more than one go: another machine takes a job over, work comes in
-//! conflict, a task fails, and a server that accepts only branches.
+//! conflict, a task fails. A server that accepts only branches, secrets, and telemetry.
 
 use std::fs;
 use std::path::Path;
 
+use ralph_testkit::receiver::{Receiver, ReceiverAnswer};
 use ralph_testkit::sealed::{Running, wait_until};
 use serde_json::{Value, json};
 
 use super::{HostWorld, acts, kill, on_machine, over_git};
+use crate::telemetry;
 
 /// Returns the process of `ralph worker` on a machine.
 fn find_remote_worker(world: &HostWorld, machine: &str) -> i32 {
@@ -142,4 +144,70 @@ fn a_server_that_accepts_only_branches_needs_another_prefix() {
     assert_eq!(texts, ["a\n", "b\n"]);
     let left = world.run_remote_git(&["for-each-ref", "--format=%(refname)", "refs/heads/ralph"]);
     assert!(left.lines().all(|it| it.contains("/bases/")), "{left}");
+}
+
+#[test]
+fn no_secret_of_an_agent_reaches_the_remote() {
+    const SECRET: &str = "tok-8f3a9c1e7b2d4f60";
+    let leaks = |meet: &str| {
+        let summary = format!("Wrote it with {SECRET}.");
+        let handoff = json!({ "task_completed": { "summary": summary, "fully_complete": true } });
+        let command = format!(
+            "echo $RALPH_TASK >> {meet}/calls; echo $API_TOKEN; \
+             while [ ! -e {meet}/go ]; do sleep 0.05; done; echo $RALPH_TASK > $RALPH_TASK.txt"
+        );
+        json!([{ "do": [{ "run": { "command": command } }, { "handoff": handoff }] }])
+    };
+    let world = HostWorld::with_agent(&["a"], &leaks, json!({}));
+    let sealed = &world.sealed;
+    let home = sealed.root().join("home/.config/ralph");
+    fs::create_dir_all(&home).expect("a directory");
+    let settings = json!({ "agent": { "env": { "API_TOKEN": SECRET } } });
+    fs::write(home.join("settings.json"), settings.to_string()).expect("written");
+    let run = world.start_build(&over_git("--attached", "one"));
+    world.wait_for_calls(1);
+    sealed.run_ralph(&["note", "--task", "a", &format!("Use {SECRET}.")]).expect_code(0);
+    let job = || world.run_remote_git(&["log", "-p", "--all", "--", "job.json"]);
+    wait_until("the note is pushed", || job().contains("Use "));
+    world.allow();
+    run.wait_for_end().expect_code(0);
+    // Every object that was ever pushed: jobs, journals, results, and the work.
+    let objects = world.run_remote_git(&["cat-file", "--batch-all-objects", "--batch"]);
+    assert!(objects.contains("Wrote it with") && objects.contains("iteration_started"));
+    assert!(!objects.contains(SECRET), "it is on the remote");
+}
+
+#[test]
+fn the_spans_of_another_machine_are_part_of_the_trace() {
+    let collector = Receiver::start_server(vec![ReceiverAnswer::with_status(200)]);
+    let world = HostWorld::new(&["a"], json!({ "gates": [{ "command": "true" }] }));
+    let sealed = &world.sealed;
+    let home = sealed.root().join("home/.config/ralph");
+    fs::create_dir_all(&home).expect("a directory");
+    let settings = json!({ "otel": { "endpoint": collector.build_url("") } });
+    fs::write(home.join("settings.json"), settings.to_string()).expect("written");
+    world.allow();
+    world.start_build(&over_git("--attached", "one")).wait_for_end().expect_code(0);
+    let requests = collector.requests();
+    let found = telemetry::spans(&requests);
+    assert!(found.iter().all(|span| span["traceId"] == found[0]["traceId"]), "{found:#?}");
+    let [worker] = telemetry::named(&found, "worker")[..] else { panic!("one: {found:#?}") };
+    let machine = telemetry::attribute(worker, "ralph.worker.machine");
+    assert_eq!(machine, Some(&json!({ "stringValue": "one" })));
+    // The agent was called there, in an iteration of a run in the span of the worker.
+    let parent = |span: &Value| {
+        let of = |it: &&Value| it["spanId"] == span["parentSpanId"];
+        found.iter().find(of).unwrap_or_else(|| panic!("the parent of {span:#}"))
+    };
+    let [call] = telemetry::named(&found, "invoke_agent sim")[..] else { panic!("{found:#?}") };
+    let (iteration, run) = (parent(call), parent(parent(call)));
+    assert_eq!(
+        (&iteration["name"], &run["name"]),
+        (&json!("iteration implement"), &json!("ralph run"))
+    );
+    assert_eq!(parent(run), worker);
+    // The same again later.
+    sealed.run_ralph(&["otel", "export"]).expect_code(0);
+    let later = telemetry::spans(&collector.requests()[requests.len()..]);
+    assert_eq!(telemetry::ids(&later), telemetry::ids(&found));
 }

@@ -292,7 +292,15 @@ fn find_workers(world: &HostWorld) -> Vec<i32> {
         let line = String::from_utf8_lossy(&line).into_owned();
         line.contains(&root) && line.split('\0').any(|word| word == "__worker")
     };
-    pids.filter(is_worker).collect()
+    let found: Vec<i32> = pids.filter(is_worker).collect();
+    // What a worker starts looks like it until it is another program.
+    found.iter().copied().filter(|pid| !found.contains(&find_parent(*pid))).collect()
+}
+
+fn find_parent(pid: i32) -> i32 {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let after_name = stat.rsplit_once(") ").map_or("", |(_, rest)| rest);
+    after_name.split(' ').nth(1).and_then(|it| it.parse().ok()).unwrap_or_default()
 }
 
 /// A job like another one, for a worker of its own.

@@ -1,5 +1,5 @@
 //! The start scripts of the guide: over ssh for real, the others with stand-ins for the programs
-//! that they call.
+//! that they call, which record the call or do what the service would do.
 
 use std::fs;
 use std::net::TcpListener;
@@ -74,6 +74,84 @@ fn each_start_script_calls_its_service_with_the_job() {
         assert!(!called.contains("not-for-others"), "{called}");
         assert!(!called.contains("@NAME@") && !called.contains("@JOB@"), "{called}");
     }
+}
+
+/// A batch job gets the variables that `--export` names, and those of its machine.
+const SBATCH: &str = r#"
+for word; do
+    case $word in --export=*) names=${word#--export=} ;; esac
+    [ "${last-}" != --wrap ] || wrap=$word
+    last=$word
+done
+set --
+for name in $(echo "$names" | tr , ' '); do eval "set -- \"\$@\" \"$name=\$$name\""; done
+env -i "$@" sh -c '. ROOT/machine; eval "$1"' - "$wrap" </dev/null >/dev/null 2>&1 &
+echo 4711
+"#;
+
+/// A pod gets the variables of its machine, and its command is a line of the file.
+const KUBECTL: &str = r#"
+line=$(sed -n 's/.*command: \[\(.*\)\]/\1/p' | sed 's/", "/" "/g; s|/work/clone|ROOT/machines/clone|')
+env -i sh -c '. ROOT/machine; eval "$1"' - "$line" </dev/null >/dev/null 2>&1 &
+"#;
+
+/// A run of the workflow does the last two steps in a checkout.
+const GH: &str = r#"
+for word; do job=${word#job=}; done
+clone=$(mktemp -d ROOT/machines/XXXXXX)
+git clone --quiet "$RALPH_REMOTE" "$clone" 2>/dev/null && cd "$clone"
+prepare=$(sed -n '/- name: Prepare/,/- name: Do/p' SCRIPTS/worker.yml | sed '1,/run: |/d; /- name/d')
+line=$(sed -n 's/^ *run: \(ralph worker.*\)/\1/p' SCRIPTS/worker.yml)
+env -i JOB="$job" GITHUB_RUN_ID=7 sh -ec '. ROOT/machine; eval "$1"' - "$prepare
+$line" </dev/null >/dev/null 2>&1 &
+"#;
+
+#[test]
+fn a_run_with_the_script_for_slurm() {
+    run_with_service("sbatch", SBATCH, "SCRIPTS/start-slurm --time=1:00:00");
+}
+
+#[test]
+fn a_run_with_the_script_for_kubernetes() {
+    run_with_service("kubectl", KUBECTL, "SCRIPTS/start-kubernetes");
+}
+
+#[test]
+fn a_run_with_the_script_for_github_actions() {
+    run_with_service("gh", GH, "SCRIPTS/start-github");
+}
+
+/// Runs two tasks with a script, whose program starts the worker on a machine with an environment
+/// of its own.
+fn run_with_service(program: &str, stand_in: &str, script: &str) {
+    let world = HostWorld::new(&["a", "b"], json!({}));
+    world.allow();
+    let sealed = &world.sealed;
+    let (root, scripts) = (sealed.root().to_string_lossy(), scripts());
+    let fill =
+        |text: &str| text.replace("ROOT", &root).replace("SCRIPTS", &scripts.to_string_lossy());
+    sealed.write_program(program, &format!("#!/bin/sh\nset -eu\n{}", fill(stand_in)));
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_ralph"), sealed.bin_dir().join("ralph"))
+        .expect("a link");
+    let sealed_command = sealed.build_command("true");
+    let variables = sealed_command
+        .get_envs()
+        .filter_map(|(name, value)| Some((name.to_str()?, value?.to_str()?)))
+        .filter(|(name, _)| *name != "XDG_STATE_HOME")
+        .map(|(name, value)| format!("export {name}='{value}'\n"));
+    let state = format!("export XDG_STATE_HOME='{root}/machines/state'\n");
+    fs::write(sealed.root().join("machine"), variables.collect::<String>() + &state)
+        .expect("written");
+    let host = format!(
+        "export RALPH_MACHINE_DIR='{root}/machines/clone'; \"$RALPH\" __workers --git --poll 300ms \
+         --start '{}'",
+        fill(script)
+    );
+    world.start_build(&host).wait_for_end().expect_code(0);
+    for task in ["a", "b"] {
+        assert_eq!(sealed.read_file(&format!("{task}.txt")).trim(), task);
+    }
+    assert_eq!(world.calls(), 2);
 }
 
 #[test]
