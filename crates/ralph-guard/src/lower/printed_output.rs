@@ -45,16 +45,9 @@ impl Walker {
             "xxd" if arguments.iter().any(|it| it.raw().starts_with("-r") || it.raw() == "-pr") => {
                 decode_word(&self.find_read_text(command, &operands), codec::decode_hex)
             }
-            "rev" => {
-                let reversed = |text: &str| {
-                    Some(
-                        text.lines()
-                            .map(|line| line.chars().rev().collect::<String>() + "\n")
-                            .collect(),
-                    )
-                };
-                decode_word(&self.find_read_text(command, &operands), reversed)
-            }
+            "rev" => decode_word(&self.find_read_text(command, &operands), |text| {
+                Some(reverse_lines(text))
+            }),
             "tr" => format_tr(command, &operands),
             "mktemp" => Word::from_marked(format!("/tmp/tmp.{}\n", super::word::UNKNOWN)),
             "pwd" => command.cwd.as_deref().map_or_else(Word::new_unknown, line),
@@ -191,6 +184,10 @@ pub(crate) fn find_roots(arguments: &[Word]) -> Vec<Word> {
         .cloned()
         .collect();
     if roots.is_empty() { vec![Word::new(".")] } else { roots }
+}
+
+fn reverse_lines(text: &str) -> String {
+    text.lines().map(|line| line.chars().rev().collect::<String>() + "\n").collect()
 }
 
 /// Returns the standard input of a command.

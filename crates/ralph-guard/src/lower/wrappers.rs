@@ -37,7 +37,7 @@ fn find_wrapper(name: &str) -> Option<Wrapper> {
             "--max-args", "--max-procs", "--replace", "--delimiter", "--arg-file"], 0),
         "time" => (&["-f", "-o", "--format", "--output"], 0),
         "exec" => (&["-a"], 0),
-        "chroot" | "taskset" | "setarch" | "runcon" => (&[], 1),
+        "chroot" | "taskset" | "setarch" | "runcon" | "gosu" | "su-exec" => (&[], 1),
         "unshare" => (&["-S", "-G", "-R", "-w", "--root", "--wd", "--setuid", "--setgid"], 0),
         "setpriv" => (&["--reuid", "--regid", "--groups"], 0),
         "chrt" => (&["-T", "-P", "-D"], 1),
@@ -51,7 +51,6 @@ fn find_wrapper(name: &str) -> Option<Wrapper> {
         "valgrind" | "linux32" | "linux64" | "dbus-run-session" | "fakeroot" | "coreutils"
         | "entr" | "ssh-agent" | "tini" | "dumb-init" | "numactl" | "prlimit"
         | "systemd-inhibit" => (&[], 0),
-        "gosu" | "su-exec" => (&[], 1),
         "xvfb-run" => (&["-n", "-s", "-e", "-p"], 0),
         "sshpass" => (&["-p", "-f"], 0),
         "screen" => (&["-S", "-dmS", "-t", "-p", "-c"], 0),

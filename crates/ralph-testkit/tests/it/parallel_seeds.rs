@@ -138,7 +138,7 @@ fn an_edit_in_the_way_costs_no_round() {
 /// Three tasks are about to start their last round when work on the same words lands.
 #[test]
 fn a_last_round_starts_from_the_tip_and_does_not_fail_for_what_landed_before_it() {
-    let text = include_str!("../simulation/parallel/last-rounds-wait-for-one-another.json");
+    let text = include_str!("../simulation/parallel/last-rounds-wait-for-each-other.json");
     let plan: ParallelPlan = serde_json::from_str(text).expect("a plan");
     check("kept", &plan);
 }

@@ -138,7 +138,9 @@ impl Meter {
         for (to, from) in
             [(&mut self.iterations, &other.iterations), (&mut self.gates, &other.gates)]
         {
-            from.iter().for_each(|(key, count)| *to.entry(key.clone()).or_default() += count);
+            for (key, count) in from {
+                *to.entry(key.clone()).or_default() += count;
+            }
         }
         for (key, sum) in &other.cost {
             *self.cost.entry(key.clone()).or_default() += sum;

@@ -41,6 +41,7 @@ fn job(iterations: u32) -> Job {
         keep: Vec::new(),
         clones: ClonePolicy::default(),
         earlier: None,
+        jobs: None,
     }
 }
 

@@ -32,6 +32,7 @@ fn job(agent: AgentChoice) -> Job {
         keep: Vec::new(),
         clones: ClonePolicy { directory: Some("/fast".into()), ..ClonePolicy::default() },
         earlier: None,
+        jobs: None,
     }
 }
 

@@ -99,8 +99,8 @@ impl GitJobs<'_> {
         {
             self.take_progress(worker, &commit.clone());
         } else if job.last_sign.elapsed() > host.lost_after {
-            let waited = Millis::from(host.lost_after);
-            self.give_up_job(worker, format!("no result and no sign of it for {waited}"));
+            let silence = Millis::from(host.lost_after);
+            self.give_up_job(worker, format!("no result and no sign of it for {silence}"));
         }
     }
 
