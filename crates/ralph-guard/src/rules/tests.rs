@@ -52,7 +52,7 @@ const TABLE: &[(&str, &str, &str)] = &[
     ("env.loader", "LD_PRELOAD=/x.so ls", "LD_DEBUG=libs ls"),
     ("env.path", "PATH=.:$PATH make", "PATH=$PWD/bin:$PATH make"),
     ("env.trust", "HTTPS_PROXY=http://x.example.net:1 npm ci", "HTTPS_PROXY=http://localhost:1 npm ci"),
-    ("disk.format", "mkfs.ext4 disk.img", "fdisk -l"),
+    ("disk.format", "mkfs.ext4 /dev/sdb1", "fdisk -l"),
     ("disk.mount", "mount --bind /home mnt", "mount"),
     ("dos.fork-bomb", "f() { f | f & }; f", "f() { echo; }; f & f"),
     ("dos.flood", "cat /dev/urandom > x", "head -c 10 /dev/urandom > x"),
