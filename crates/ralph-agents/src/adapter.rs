@@ -16,8 +16,14 @@ use super::agent_env::AgentEnv;
 use super::call::{AgentCall, CallContext, StdinMode};
 use super::configuration::ConfigFile;
 use super::deprecated_flags::DeprecatedFlag;
-use super::legacy_args::LegacyArgs;
 use super::translator::Translate;
+
+/// Flags that an adapter adds by itself: without and with a value.
+#[derive(Debug)]
+pub(crate) struct LegacyArgs {
+    pub(crate) switches: &'static [&'static str],
+    pub(crate) with_value: &'static [&'static str],
+}
 
 /// An agent that ralph can call.
 #[derive(Debug)]

@@ -4,8 +4,7 @@
 //! Each adapter defines it for its own agent. Not here: reading any of it, and which parts an
 //! agent in a sandbox gets.
 
-use std::path::{Path, PathBuf};
-
+use super::agent_directory::AgentDirectory;
 use super::configuration::ConfigFile;
 
 /// Variables, directories and files that an agent uses on the user's machine.
@@ -37,31 +36,6 @@ pub struct AgentEnv {
 
 /// Directories of versions, by platform.
 pub const EACH_VERSION: &str = "/*/*";
-
-/// A directory that an environment variable can move.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct AgentDirectory {
-    /// The variable that names the parent directory.
-    pub variable: &'static str,
-    /// The parent directory if the variable is not set, relative to home.
-    pub default: &'static str,
-    /// The directory itself, relative to the parent.
-    pub subdirectory: &'static str,
-}
-
-impl AgentDirectory {
-    /// Returns the path. `variable` returns the value of a variable that is set and not empty.
-    pub fn resolve_path(&self, variable: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
-        let above =
-            variable(self.variable).or_else(|| Some(variable("HOME")?.join(self.default)))?;
-        Some(self.join_to(&above))
-    }
-
-    /// Returns the path below the given parent directory.
-    pub fn join_to(&self, above: &Path) -> PathBuf {
-        if self.subdirectory.is_empty() { above.to_owned() } else { above.join(self.subdirectory) }
-    }
-}
 
 /// A login file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,9 +86,10 @@ pub(super) const PROVIDER_KEYS: &[&str] = &[
 
 #[cfg(test)]
 mod tests {
+    use std::path::{Path, PathBuf};
+
     use ralph_model::agent::AgentKind;
 
-    use super::*;
     use crate::registry::find_adapter;
 
     #[test]

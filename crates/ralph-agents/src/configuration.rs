@@ -10,7 +10,7 @@ mod toml;
 
 use serde_json::Value;
 
-use crate::agent_env::AgentDirectory;
+use crate::agent_directory::AgentDirectory;
 
 /// A configuration file of the user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

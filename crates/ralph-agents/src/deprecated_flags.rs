@@ -7,7 +7,6 @@ use ralph_model::agent::AgentChoice;
 use ralph_model::version::Version;
 
 use super::call::{has_flag, split_flags};
-use super::registry::find_adapter;
 
 /// A flag that ralph replaces or warns about.
 #[derive(Debug)]
@@ -21,7 +20,8 @@ pub(crate) struct DeprecatedFlag {
     pub(crate) successor: &'static [&'static str],
 }
 
-fn find_deprecated_flags(
+/// Returns the flags of an agent that its version does not accept.
+pub(crate) fn find_deprecated_flags(
     known: &'static [DeprecatedFlag],
     agent: &AgentChoice,
 ) -> impl Iterator<Item = &'static DeprecatedFlag> {
@@ -55,32 +55,12 @@ pub(crate) fn replace_deprecated_flags(
     passed
 }
 
-/// Returns warnings about the installed version: that it is too old, and which flags in the
-/// settings it does not accept.
-pub fn list_version_warnings(agent: &AgentChoice) -> Vec<String> {
-    let who = agent.display_name();
-    let adapter = find_adapter(agent.kind);
-    let too_old = match (adapter.oldest_version, agent.version) {
-        (Some(oldest), Some(version)) if version < oldest => {
-            Some(format!("{who} is too old for ralph: install {oldest} or later"))
-        }
-        (Some(_) | None, _) => None,
-    };
-    let flags =
-        find_deprecated_flags(adapter.deprecated_flags, agent).map(|it| match it.removed_in {
-            Some(gone) => {
-                format!("`{}` was removed in {} {gone}: {}", it.flag, agent.kind.name(), it.advice)
-            }
-            None => format!("{who} does not support `{}`: {}", it.flag, it.advice),
-        });
-    too_old.into_iter().chain(flags).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use ralph_model::agent::AgentKind;
 
     use super::*;
+    use crate::registry::{find_adapter, list_version_warnings};
 
     fn agent(kind: AgentKind, flags: &[&str], version: Option<Version>) -> AgentChoice {
         let flags = flags.iter().map(|&flag| flag.to_owned()).collect();

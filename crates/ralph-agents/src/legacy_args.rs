@@ -9,13 +9,6 @@ use super::adapter::TextRequest;
 use super::call::has_flag;
 use super::registry::find_adapter;
 
-/// Flags that an adapter adds by itself: without and with a value.
-#[derive(Debug)]
-pub(crate) struct LegacyArgs {
-    pub(crate) switches: &'static [&'static str],
-    pub(crate) with_value: &'static [&'static str],
-}
-
 /// Returns arguments without those that the adapter adds in any case. A second time they would be
 /// prompts.
 pub fn strip_call_args(kind: AgentKind, args: Vec<String>) -> Vec<String> {

@@ -9,6 +9,7 @@
 
 mod acp;
 mod adapter;
+mod agent_directory;
 mod agent_env;
 mod aider;
 mod amp;
@@ -50,7 +51,8 @@ mod turn_status;
 mod usage_error;
 
 pub use adapter::{AgentAdapter, TextRequest};
-pub use agent_env::{AgentDirectory, AgentEnv, Credential, CredentialSync, EACH_VERSION};
+pub use agent_directory::AgentDirectory;
+pub use agent_env::{AgentEnv, Credential, CredentialSync, EACH_VERSION};
 pub use call::{
     AgentCall, CallContext, IdleWatch, OuterSandbox, Privilege, StdinMode, SystemPrompt,
     has_only_model_flags,
@@ -58,7 +60,6 @@ pub use call::{
 pub use claude::OLDEST_PLUGIN_VERSION;
 pub use claude::plugin_commands as claude_plugins;
 pub use custom::{FilterError, check_filter};
-pub use deprecated_flags::list_version_warnings;
 pub use install_hints::{find_billing_warning, find_install_hint};
 pub use legacy_args::{request_text_output, split_adapter_args, strip_call_args};
 pub use login::{Login, find_login};
@@ -66,7 +67,7 @@ pub use mcp::{McpError, McpServerSpec, McpTransport, parse_mcp_servers};
 pub use registry::{
     ADAPTERS, build_call, can_call_hooks, create_translator, detect_capabilities,
     detect_program_kind, find_adapter, infer_agent_kind, judge_call, judge_imposed_ending,
-    list_products, render_schema, select_answer_file,
+    list_products, list_version_warnings, render_schema, select_answer_file,
 };
 pub use translator::{
     Evidence, LineActivity, LineDisplay, LineResult, ParsedLine, StdinReply, StdinState, Translator,

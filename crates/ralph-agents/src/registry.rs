@@ -13,6 +13,7 @@ use ralph_model::version::Version;
 
 use super::adapter::AgentAdapter;
 use super::call::{AgentCall, CallContext};
+use super::deprecated_flags::find_deprecated_flags;
 use super::translator::{Evidence, Translator};
 use super::{
     acp, aider, amp, claude, cline, codex, copilot, custom, exit_failure, gemini, opencode, pi,
@@ -124,6 +125,27 @@ pub fn detect_program_kind(agent: &AgentChoice) -> AgentKind {
         AgentOrigin::Command => infer_agent_kind(&agent.command),
         AgentOrigin::Product | AgentOrigin::BuiltIn => agent.kind,
     }
+}
+
+/// Returns warnings about the installed version: that it is too old, and which flags in the
+/// settings it does not accept.
+pub fn list_version_warnings(agent: &AgentChoice) -> Vec<String> {
+    let who = agent.display_name();
+    let adapter = find_adapter(agent.kind);
+    let too_old = match (adapter.oldest_version, agent.version) {
+        (Some(oldest), Some(version)) if version < oldest => {
+            Some(format!("{who} is too old for ralph: install {oldest} or later"))
+        }
+        (Some(_) | None, _) => None,
+    };
+    let flags =
+        find_deprecated_flags(adapter.deprecated_flags, agent).map(|it| match it.removed_in {
+            Some(gone) => {
+                format!("`{}` was removed in {} {gone}: {}", it.flag, agent.kind.name(), it.advice)
+            }
+            None => format!("{who} does not support `{}`: {}", it.flag, it.advice),
+        });
+    too_old.into_iter().chain(flags).collect()
 }
 
 #[cfg(test)]

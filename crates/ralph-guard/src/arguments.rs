@@ -1,6 +1,6 @@
 //! The arguments of a command: flags, their values, and operands.
 
-use super::lower::Word;
+use super::word::Word;
 
 /// The arguments of a command, with the flags that take the next word as value.
 #[derive(Debug, Clone, Copy)]

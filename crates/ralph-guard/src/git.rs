@@ -1,7 +1,7 @@
 //! Parses a git command line: global options, subcommand and the rest.
 
 use super::arguments::Arguments;
-use super::lower::Word;
+use super::word::Word;
 
 /// Keys of git's configuration that run something, or make git trust another party.
 const RUNNING_KEYS: [&str; 27] = [

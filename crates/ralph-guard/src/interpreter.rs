@@ -3,8 +3,10 @@
 //! Searches for calls that start programs, remove, write or connect, and for string literals. Does
 //! not parse any of these languages.
 
-use super::lower::{ShellCommand, UNKNOWN, Word, decode_base64, decode_hex};
+use super::codec::{decode_base64, decode_hex};
+use super::command::ShellCommand;
 use super::network::{is_local, parse_host};
+use super::word::{UNKNOWN, Word};
 
 /// Longer code is not searched: it is a program, which the guard does not cover.
 const LONGEST: usize = 64 * 1024;

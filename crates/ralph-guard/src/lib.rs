@@ -9,6 +9,8 @@
 mod access;
 mod arguments;
 mod category;
+mod codec;
+mod command;
 mod git;
 mod interpreter;
 mod lower;
@@ -18,6 +20,7 @@ mod policy;
 mod rules;
 mod scripts;
 mod tool;
+mod word;
 
 #[cfg(test)]
 mod tests;

@@ -5,8 +5,6 @@
 //! command touches.
 
 mod braces;
-mod codec;
-mod command;
 mod escapes;
 mod expand;
 mod loops;
@@ -16,22 +14,20 @@ mod parse;
 mod printed_output;
 mod simple;
 mod walk;
-mod word;
 mod wrappers;
 
 #[cfg(test)]
 mod tests;
 
-pub use command::{
+pub use crate::command::{
     CommandExecution, Copies, LoweredScript, LoweringError, Redirect, RedirectMode, ShellCommand,
     ShellState,
 };
-pub use word::Word;
+pub use crate::word::Word;
 
-pub(super) use codec::{decode_base64, decode_hex};
+pub(super) use crate::word::{STAR, UNKNOWN, has_marks, may_match};
 pub(super) use nested_code::{ShellSource, is_shell, parse_shell_source};
 pub(super) use printed_output::{find_roots, new_find_placeholder, new_name_placeholder};
-pub(super) use word::{GLOBS, STAR, UNKNOWN, has_marks, may_match};
 
 /// Lowers a shell text.
 ///

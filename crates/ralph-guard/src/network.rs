@@ -1,7 +1,7 @@
 //! Finds the addresses that a command connects to, and the files it sends there.
 
 use super::arguments::Arguments;
-use super::lower::{GLOBS, UNKNOWN, Word};
+use super::word::{GLOBS, UNKNOWN, Word};
 
 /// Flags of `curl` that send data; the value may name a file with `@`.
 const DATA: [&str; 9] = [

@@ -5,7 +5,7 @@
 use std::path::{Component, Path, PathBuf};
 
 use super::access::{AccessMode, PathAccess};
-use super::lower::{GLOBS, STAR, Word};
+use super::word::{GLOBS, STAR, Word};
 
 /// A path that a command touches, with its location.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::access::{AccessMode, PathAccess};
-use super::lower::Word;
+use super::word::Word;
 
 /// A tool call.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -6,9 +6,10 @@ use ralph_model::capability::{Capabilities, PromptEcho, UsageReport};
 use super::call::{INSTALL_HINT, build_call};
 use super::translate::AiderTranslator;
 use crate::adapter::AgentAdapter;
-use crate::agent_env::{AgentDirectory, AgentEnv, Credential, PROVIDER_KEYS};
+use crate::adapter::LegacyArgs;
+use crate::agent_directory::AgentDirectory;
+use crate::agent_env::{AgentEnv, Credential, PROVIDER_KEYS};
 use crate::configuration::{ENV_WITH_CODE, build_project_code, build_project_variables};
-use crate::legacy_args::LegacyArgs;
 
 /// Everything about Aider that ralph looks up. It works with any provider, so it has no hosts.
 pub(crate) static ADAPTER: AgentAdapter = AgentAdapter {

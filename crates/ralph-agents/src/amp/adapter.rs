@@ -9,9 +9,10 @@ use super::call::build_call;
 use super::failure::INSTALL_HINT;
 use super::translate::AmpTranslator;
 use crate::adapter::AgentAdapter;
-use crate::agent_env::{AgentDirectory, AgentEnv, Credential};
+use crate::adapter::LegacyArgs;
+use crate::agent_directory::AgentDirectory;
+use crate::agent_env::{AgentEnv, Credential};
 use crate::configuration::{ConfigFile, ConfigFormat, build_project_code, build_project_file};
-use crate::legacy_args::LegacyArgs;
 
 /// Everything about Amp that ralph looks up.
 pub(crate) static ADAPTER: AgentAdapter = AgentAdapter {

@@ -15,12 +15,13 @@ use ralph_model::version::Version;
 use super::call::{build_call, can_use_plugin, select_output};
 use super::failure::{ClaudeTextTranslator, INSTALL_HINT};
 use super::translate::ClaudeTranslator;
+use crate::adapter::LegacyArgs;
 use crate::adapter::{AgentAdapter, TextRequest};
-use crate::agent_env::{AgentDirectory, AgentEnv, Credential};
+use crate::agent_directory::AgentDirectory;
+use crate::agent_env::{AgentEnv, Credential};
 use crate::capabilities::{check_support_since, select_schema_output};
 use crate::configuration::{ConfigFile, ConfigFormat, build_project_code, build_project_file};
 use crate::deprecated_flags::DeprecatedFlag;
-use crate::legacy_args::LegacyArgs;
 use crate::text::TextTranslator;
 use crate::translator::Translate;
 

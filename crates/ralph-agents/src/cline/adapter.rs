@@ -9,7 +9,8 @@ use super::call::build_call;
 use super::failure::INSTALL_HINT;
 use super::translate::ClineTranslator;
 use crate::adapter::AgentAdapter;
-use crate::agent_env::{AgentDirectory, AgentEnv, Credential};
+use crate::agent_directory::AgentDirectory;
+use crate::agent_env::{AgentEnv, Credential};
 use crate::configuration::build_project_code;
 use crate::deprecated_flags::DeprecatedFlag;
 

@@ -15,12 +15,13 @@ use super::call::{build_call, select_output};
 use super::failure::INSTALL_HINT;
 use super::text_mode::CodexTextTranslator;
 use super::translate::CodexTranslator;
+use crate::adapter::LegacyArgs;
 use crate::adapter::{AgentAdapter, TextRequest};
-use crate::agent_env::{AgentDirectory, AgentEnv, Credential};
+use crate::agent_directory::AgentDirectory;
+use crate::agent_env::{AgentEnv, Credential};
 use crate::capabilities::{check_support_since, select_schema_output};
 use crate::configuration::{ConfigFile, ConfigFormat, build_project_code};
 use crate::deprecated_flags::DeprecatedFlag;
-use crate::legacy_args::LegacyArgs;
 use crate::translator::Translate;
 
 /// Everything about Codex that ralph looks up.

@@ -9,9 +9,10 @@ use ralph_model::capability::{Capabilities, FollowUps, McpServers, PromptEcho, S
 use super::call::{INSTALL_HINT, build_call};
 use super::translate::CopilotTranslator;
 use crate::adapter::AgentAdapter;
-use crate::agent_env::{AgentDirectory, AgentEnv, Credential};
+use crate::adapter::LegacyArgs;
+use crate::agent_directory::AgentDirectory;
+use crate::agent_env::{AgentEnv, Credential};
 use crate::configuration::{ConfigFile, ConfigFormat, build_project_code, build_project_file};
-use crate::legacy_args::LegacyArgs;
 
 /// Everything about GitHub Copilot CLI that ralph looks up.
 pub(crate) static ADAPTER: AgentAdapter = AgentAdapter {

@@ -9,12 +9,13 @@ use ralph_model::version::Version;
 use super::call::{INSTALL_HINT, build_call};
 use super::translate::GeminiTranslator;
 use crate::adapter::AgentAdapter;
-use crate::agent_env::{AgentDirectory, AgentEnv, Credential};
+use crate::adapter::LegacyArgs;
+use crate::agent_directory::AgentDirectory;
+use crate::agent_env::{AgentEnv, Credential};
 use crate::configuration::{
     ConfigFile, ConfigFormat, ENV_WITH_CODE, build_project_code, build_project_file,
     build_project_variables,
 };
-use crate::legacy_args::LegacyArgs;
 
 /// Everything about Gemini CLI that ralph looks up.
 pub(crate) static ADAPTER: AgentAdapter = AgentAdapter {

@@ -10,7 +10,8 @@ use ralph_model::capability::{
 use super::call::{INSTALL_HINT, build_call};
 use super::translate::OpencodeTranslator;
 use crate::adapter::AgentAdapter;
-use crate::agent_env::{AgentDirectory, AgentEnv, Credential, PROVIDER_KEYS};
+use crate::agent_directory::AgentDirectory;
+use crate::agent_env::{AgentEnv, Credential, PROVIDER_KEYS};
 use crate::configuration::{ConfigFile, ConfigFormat, build_project_code, build_project_file};
 
 /// Everything about `OpenCode` that ralph looks up.

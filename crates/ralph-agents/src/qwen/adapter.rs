@@ -11,7 +11,8 @@ use ralph_model::version::Version;
 use super::call::{INSTALL_HINT, build_call};
 use super::translate::QwenTranslator;
 use crate::adapter::AgentAdapter;
-use crate::agent_env::{AgentDirectory, AgentEnv, Credential};
+use crate::agent_directory::AgentDirectory;
+use crate::agent_env::{AgentEnv, Credential};
 use crate::capabilities::{check_support_since, select_schema_output};
 use crate::configuration::{
     ConfigFile, ConfigFormat, ENV_WITH_CODE, build_project_code, build_project_file,

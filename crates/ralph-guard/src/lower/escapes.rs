@@ -3,11 +3,11 @@
 //!
 //! Only finds the code. It does not read files, except those that the text itself has written.
 
-use super::command::{ShellCommand, resolve_path};
 use super::walk::Walker;
-use super::word::Word;
 use crate::arguments::Arguments;
+use crate::command::{ShellCommand, resolve_path};
 use crate::interpreter::{self, CodeAction};
+use crate::word::Word;
 
 /// Programs, and their flags whose values are shell commands.
 const CODE_FLAGS: [(&[&str], &[&str]); 16] = [

@@ -6,8 +6,9 @@ use brush_parser::word::{
 };
 
 use super::walk::{Walker, count_work};
-use super::word::{UNKNOWN, Word, mark_globs};
-use super::{braces, codec, parse};
+use super::{braces, parse};
+use crate::codec;
+use crate::word::{UNKNOWN, Word, mark_globs};
 
 /// The longest text that a word may expand to; a longer one counts as unknown.
 const LONGEST_WORD: usize = 64 * 1024;

@@ -5,9 +5,9 @@
 
 use brush_parser::ast::{self, AndOr, CompoundCommand, CompoundList, ExtendedTestExpr};
 
-use super::command::{CommandExecution, Copies, ShellCommand};
 use super::walk::Walker;
-use super::word::Word;
+use crate::command::{CommandExecution, Copies, ShellCommand};
+use crate::word::Word;
 
 /// How often a loop runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

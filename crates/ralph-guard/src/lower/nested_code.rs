@@ -2,13 +2,13 @@
 
 use std::rc::Rc;
 
-use super::command::{Copies, LoweringError, ShellCommand, resolve_path};
 use super::parse;
 use super::printed_output::{find_roots, new_find_placeholder};
 use super::walk::{Walker, count_work};
-use super::word::{Word, replace_bounded};
 use super::wrappers::allows_unbounded;
 use crate::arguments::Arguments;
+use crate::command::{Copies, LoweringError, ShellCommand, resolve_path};
+use crate::word::{Word, replace_bounded};
 
 /// The shells.
 const SHELLS: [&str; 9] = ["sh", "bash", "dash", "zsh", "ksh", "ash", "mksh", "rbash", "fish"];

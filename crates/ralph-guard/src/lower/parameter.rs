@@ -4,7 +4,7 @@ use brush_parser::word::{Parameter, ParameterExpr, SpecialParameter, SubstringMa
 
 use super::simple::MOST_VALUE_CHOICES;
 use super::walk::Walker;
-use super::word::{Word, replace_bounded};
+use crate::word::{Word, replace_bounded};
 
 /// Values of variables that every shell has, and programs that variables name by convention. The
 /// programs have whole paths, so that removing or writing one is outside of the project.

@@ -8,10 +8,8 @@ use brush_parser::ast::{IoFd, Program};
 use brush_parser::word::{self, WordPieceWithSource};
 use brush_parser::{ParserOptions, Token, parse_tokens, uncached_tokenize_str};
 
-use super::command::LoweringError;
-
-/// The longest text; a here-document that writes a file may be as long.
-pub(super) const LONGEST: usize = 1 << 20;
+use crate::command::LoweringError;
+use crate::word::LONGEST;
 
 /// The most words and operators; a debug build of the parser takes about 3 ms per thousand.
 const MOST_TOKENS: usize = 20_000;

@@ -1,10 +1,10 @@
 //! Determines what a command prints, where that follows from the text alone.
 
-use super::codec;
-use super::command::{RedirectMode, ShellCommand, resolve_path};
 use super::walk::Walker;
-use super::word::{ONE, STAR, Word, has_marks, mark_globs};
 use crate::arguments::Arguments;
+use crate::codec;
+use crate::command::{RedirectMode, ShellCommand, resolve_path};
+use crate::word::{ONE, STAR, Word, has_marks, mark_globs};
 
 impl Walker {
     /// Returns what a command prints.
@@ -49,7 +49,7 @@ impl Walker {
                 Some(reverse_lines(text))
             }),
             "tr" => format_tr(command, &operands),
-            "mktemp" => Word::from_marked(format!("/tmp/tmp.{}\n", super::word::UNKNOWN)),
+            "mktemp" => Word::from_marked(format!("/tmp/tmp.{}\n", crate::word::UNKNOWN)),
             "pwd" => command.cwd.as_deref().map_or_else(Word::new_unknown, line),
             "which" | "realpath" | "readlink" | "type" => match operands.as_slice() {
                 [only]
@@ -197,7 +197,7 @@ fn read_stdin(command: &ShellCommand) -> Word {
 
 fn decode_word(text: &Word, decode: impl FnOnce(&str) -> Option<String>) -> Word {
     let decoded = text.as_known().and_then(decode);
-    decoded.map_or_else(Word::new_unknown, |text| Word::new(&super::word::strip_marks(&text)))
+    decoded.map_or_else(Word::new_unknown, |text| Word::new(&crate::word::strip_marks(&text)))
 }
 
 fn format_echo(arguments: &[Word]) -> Word {

@@ -5,12 +5,12 @@ use brush_parser::ast::{
     IoFileRedirectKind, IoFileRedirectTarget, IoRedirect, ProcessSubstitutionKind,
 };
 
-use super::command::{Redirect, RedirectMode, ShellCommand, resolve_path};
 use super::nested_code::{ShellSource, is_shell, parse_shell_source};
 use super::walk::{COMMAND_UNITS, Walker, count_work};
-use super::word::{UNKNOWN, Word};
 use super::wrappers::is_name;
 use crate::arguments::Arguments;
+use crate::command::{Redirect, RedirectMode, ShellCommand, resolve_path};
+use crate::word::{UNKNOWN, Word};
 
 /// The most values of one variable that are tried; with more, the variable counts as unknown.
 pub(super) const MOST_VALUE_CHOICES: usize = 4;

@@ -8,10 +8,10 @@ use brush_parser::ast::{
     RedirectList, SeparatorOperator,
 };
 
-use super::command::{CommandExecution, LoweredScript, LoweringError, ShellCommand, ShellState};
 use super::loops::{self, LoopBound};
 use super::parse;
-use super::word::{Word, strip_marks};
+use crate::command::{CommandExecution, LoweredScript, LoweringError, ShellCommand, ShellState};
+use crate::word::{Word, strip_marks};
 
 /// The deepest nesting of shells in shells and functions in functions.
 const DEEPEST: usize = 8;
@@ -224,7 +224,7 @@ impl Walker {
         }
         // Each of several commands may print as much as it reads.
         let length = outputs.iter().map(|it| it.raw().len()).fold(0, usize::saturating_add);
-        if length > parse::LONGEST || !self.spend_work(length / BYTES_PER_UNIT) {
+        if length > crate::word::LONGEST || !self.spend_work(length / BYTES_PER_UNIT) {
             return Word::new_unknown();
         }
         Word::from_marked(outputs.iter().map(Word::raw).collect())

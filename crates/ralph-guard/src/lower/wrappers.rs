@@ -1,11 +1,11 @@
 //! Wrappers: programs that run another program with the rest of their arguments.
 
-use super::command::{
+use super::walk::{Walker, count_work};
+use crate::arguments::Arguments;
+use crate::command::{
     Copies, LoweringError, Redirect, RedirectMode, ShellCommand, parse_program_name, resolve_path,
 };
-use super::walk::{Walker, count_work};
-use super::word::{Word, replace_bounded};
-use crate::arguments::Arguments;
+use crate::word::{Word, replace_bounded};
 
 /// How a wrapper's own arguments are separated from the program's.
 struct Wrapper {
@@ -191,7 +191,7 @@ fn take_wrapped(command: &mut ShellCommand, name: &str, wrapper: &Wrapper) -> Op
             }
             if matches!(text, "-C" | "--chdir" | "-D") && matches!(name, "env" | "sudo") {
                 let to = command.argv.get(at + 1)?;
-                command.cwd = super::command::resolve_path(to, command.cwd.as_deref());
+                command.cwd = crate::command::resolve_path(to, command.cwd.as_deref());
             }
             if let Some(program) = text.strip_prefix("--coreutils-prog=") {
                 let rest = command.argv[at + 1..].iter().cloned();

@@ -359,6 +359,27 @@ fn defines(text: &str, word: &str, name: &str) -> bool {
     })
 }
 
+/// Returns the paths that an import names: one, or those of a list, such as `{a, b::{C, D}}`.
+fn split_import(after: &str) -> Vec<&str> {
+    let Some(list) = after.strip_prefix('{') else { return vec![after] };
+    let (mut depth, mut begin, mut parts) = (0_usize, 0, Vec::new());
+    for (at, letter) in list.char_indices() {
+        match letter {
+            '{' => depth += 1,
+            '}' if depth > 0 => depth -= 1,
+            ',' | '}' if depth == 0 => {
+                parts.push(&list[begin..at]);
+                begin = at + 1;
+            }
+            _ => {}
+        }
+        if letter == '}' && depth == 0 && begin == at + 1 {
+            break;
+        }
+    }
+    parts
+}
+
 /// Returns the modules of a crate that take part in a cycle of imports, or lie between two.
 fn find_knot(name: &str) -> BTreeSet<String> {
     let directory = format!("crates/{name}/src/");
@@ -377,13 +398,11 @@ fn find_knot(name: &str) -> BTreeSet<String> {
             .filter(|it| !it.trim_start().starts_with("//"))
             .collect::<Vec<_>>()
             .join("\n");
+        // From `a/b.rs`, `super::super::` is the crate.
+        let depth = source.path[directory.len()..].split('/').count();
+        let code = code.replace(&"super::".repeat(depth), "crate::");
         for after in code.split("crate::").skip(1) {
-            // `use crate::{a, b::C}` imports several modules at once.
-            let list =
-                after.strip_prefix('{').map_or(after, |it| it.split('}').next().unwrap_or(it));
-            let is_list = after.starts_with('{');
-            let parts: Vec<&str> = if is_list { list.split(',').collect() } else { vec![after] };
-            for part in parts {
+            for part in split_import(after) {
                 let to: String = part
                     .trim_start()
                     .chars()

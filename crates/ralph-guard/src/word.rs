@@ -6,7 +6,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::parse::LONGEST;
+/// The longest text; a here-document that writes a file may be as long.
+pub(crate) const LONGEST: usize = 1 << 20;
 
 /// Marks unknown text.
 pub(crate) const UNKNOWN: char = '\u{F8F0}';
