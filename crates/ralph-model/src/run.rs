@@ -23,7 +23,7 @@ use crate::memory::{Memory, SinceCompaction};
 use crate::outcome::Outcome;
 use crate::parallel_state::ParallelState;
 use crate::plan::PlanState;
-use crate::recipe::Recipe;
+use crate::recipe::{HistoryOwner, Recipe};
 use crate::task_state::TaskState;
 use crate::units::{Millis, Timestamp};
 use crate::worktree::{AutorunChange, Checkpoint, CommitId, EndSnapshot, TreeId};
@@ -239,7 +239,20 @@ impl RunState {
     /// Returns the state before the work that has not landed: that of the task, or else
     /// of the iteration.
     pub fn unlanded_base(&self) -> Option<&Checkpoint> {
-        self.base.as_ref().or(self.current.as_ref()?.checkpoint())
+        self.base.as_ref().or_else(|| self.current.as_ref()?.checkpoint())
+    }
+
+    /// Returns whether another commit is checked out than where the unlanded work began, although
+    /// only ralph writes the history. Found before an agent starts, that is the user's doing.
+    pub fn has_branch_moved(&self, checkpoint: &Checkpoint) -> bool {
+        let is_other = match (&self.base, checkpoint) {
+            (
+                Some(Checkpoint::Git { head, branch, .. }),
+                Checkpoint::Git { head: now, branch: now_branch, .. },
+            ) => head != now || branch != now_branch,
+            (_, _) => false,
+        };
+        is_other && self.recipe.ownership().history == HistoryOwner::Ralph
     }
 
     /// Returns the mark for everything done to git in this iteration.

@@ -482,10 +482,12 @@ fn print_landing<W: Write>(page: &mut LineWriter<W>, landed: &Landed, state: &Ru
         Landed::RolledBack { kept: None } if must_not_edit => {}
         Landed::RolledBack { kept: Some(kept) } if must_not_edit => {
             let kept = shorten_text(page, kept);
-            let who = if is_review { "reviewer" } else { "compacting agent" };
+            let when = if is_review { "review" } else { "compaction" };
             print_warning(
                 page,
-                &format!("the {who} changed files, which was undone; kept on {kept}"),
+                &format!(
+                    "files changed during the {when}: the changes, also any of yours, were undone; kept on {kept}"
+                ),
             );
         }
         Landed::Surveyed { .. } | Landed::MessageChecked { .. } | Landed::ListWritten => {}

@@ -8,7 +8,6 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use ralph_agents as agents;
-use ralph_core::run_loop::engine::EngineError;
 use ralph_io::clock;
 use ralph_io::control::StopWatcher;
 use ralph_io::environment::Variables;
@@ -22,15 +21,13 @@ use ralph_io::store::{LockError, ProjectLayout, RunDir, RunLock};
 use ralph_model::ids::{RunId, TaskId};
 use ralph_model::outcome::{ExitStatus, Outcome};
 use ralph_model::recipe::{CommitOwner, Recipe};
-use ralph_model::run::RunState;
 use ralph_model::units::Millis;
 use ralph_model::worktree::{Checkpoint, UNCOMMITTED_FILES};
 use ralph_ui::tui::{ScreenLink, SideWriter};
 use ralph_ui::writer::NonBlocking;
 
 use crate::cli::CommonArgs;
-use crate::cli_error::{CliError, to_engine_error};
-use crate::crash_recovery::{self, CheckoutChange};
+use crate::cli_error::CliError;
 use crate::documents::{DIRECTORY, DOCUMENTS};
 use crate::full_screen::{FINAL_FLUSH_TIMEOUT, announce_signal};
 use crate::project::Project;
@@ -38,7 +35,7 @@ use crate::recipe::{self, SPECS_DIR};
 use crate::screen::{self, OutputStyle};
 use crate::settings::types::sections::LogLevelSetting;
 use crate::settings::{self, LoadedSettings};
-use crate::{full_screen, refused_paths, unfinished_run};
+use crate::{full_screen, unfinished_run};
 
 /// More paths than this do not help the user to decide.
 const SHOWN_PATHS: usize = 5;
@@ -168,24 +165,11 @@ impl RunContext {
         })
     }
 
-    /// Registers the task file that ralph writes, and the documents that may be uncommitted.
-    pub(crate) fn register_task_file(&mut self, recipe: &Recipe) {
-        if recipe.plan.is_some() {
-            self.register_specs(recipe);
-        }
+    /// Registers the files of a run that users write and that may be uncommitted.
+    pub(crate) fn register_own_files(&mut self, recipe: &Recipe) {
         if let Some(repository) = &mut self.repository {
-            register_task_documents(repository, self.layout.project(), recipe);
+            register_own_files(repository, self.layout.project(), recipe);
         }
-    }
-
-    /// Registers specifications, plan and settings as files that may be uncommitted: users write them
-    /// before the work and edit them in between.
-    fn register_specs(&mut self, recipe: &Recipe) {
-        let Some(repository) = &mut self.repository else { return };
-        let project = self.layout.project();
-        let specs = recipe.prompt.vars.get(SPECS_DIR).map(String::as_str);
-        let about = [PROJECT_DIRECTORY, ".gitignore"].into_iter().chain(specs);
-        repository.set_documents(&about.map(|path| project.join(path)).collect::<Vec<_>>());
     }
 
     /// Saves the content of the task file before a run that writes a draft of it.
@@ -231,59 +215,9 @@ impl RunContext {
         }
     }
 
-    /// Fails if the recipe needs a repository that does not exist.
-    pub(crate) fn check_repository_exists(&self, recipe: &Recipe) -> Result<(), CliError> {
-        if self.repository.is_some() || !recipe.needs_git() {
-            return Ok(());
-        }
-        let project = self.layout.project().display();
-        Err(CliError::new(
-            ExitStatus::GitFailed,
-            format!("`{project}` is not in a git repository, and this run commits or restores work"),
-        )
-        .with_hint("run `git init` first")
-        .with_hint(
-            "only `ralph run` works without git, if the settings have no `scm`, `commit` and `onFailure`",
-        ))
-    }
-
     /// Returns the repository, if there is one.
     pub(crate) fn repository(&self) -> Option<&GitRepository> {
         self.repository.as_ref()
-    }
-
-    /// Fails if the run makes commits and a merge, rebase or the like is in progress.
-    pub(crate) fn check_no_git_operation_for(&self, recipe: &Recipe) -> Result<(), CliError> {
-        if recipe.commits_everything() { self.check_no_git_operation() } else { Ok(()) }
-    }
-
-    /// Fails if a merge, rebase or the like is in progress: the first commit would end it.
-    pub(crate) fn check_no_git_operation(&self) -> Result<(), CliError> {
-        let Some(operation) = self.repository.as_ref().and_then(GitRepository::operation) else {
-            return Ok(());
-        };
-        let hint = if operation == "bisect" {
-            "end it with `git bisect reset`, then start again".to_owned()
-        } else {
-            format!(
-                "finish it with `git {operation} --continue` or give it up with `git {operation} --abort`, then start again"
-            )
-        };
-        let message = format!(
-            "`git {operation}` is under way in this repository, and the first commit would end it"
-        );
-        Err(CliError::new(ExitStatus::GitFailed, message).with_hint(hint))
-    }
-
-    /// Fails if git could not make the commits of the run because the identity or the signing key is
-    /// missing. Checked before the first paid agent call.
-    pub(crate) fn check_can_commit(&self, recipe: &Recipe) -> Result<(), CliError> {
-        match &self.repository {
-            Some(repository) if recipe.commits_everything() => {
-                repository.check_identity().map_err(CliError::from_git_error)
-            }
-            Some(_) | None => Ok(()),
-        }
     }
 
     /// Returns the paths that are uncommitted before a run whose agent has to commit everything.
@@ -422,33 +356,6 @@ impl RunContext {
         Ok(remarks_found)
     }
 
-    /// Fails if protected paths are still as the last run left them, which was refused for it.
-    pub(crate) fn check_refused_paths_restored(&self) -> Result<(), CliError> {
-        match &self.repository {
-            Some(repository) => refused_paths::check_restored(&self.layout, repository),
-            None => Ok(()),
-        }
-    }
-
-    /// Fails if the user moved the history since, for a run that could not record where it ended.
-    pub(crate) fn check_history_unmoved(&self, state: &RunState) -> Result<(), CliError> {
-        let is_noted = state.end_snapshot.as_ref().is_some_and(|left| left.repository.is_some());
-        let (Some(repository), false) = (&self.repository, state.outcome.is_some() && is_noted)
-        else {
-            return Ok(());
-        };
-        match crash_recovery::find_checkout_change(
-            repository,
-            &self.layout.run_dir(&state.run),
-            state,
-        )? {
-            Some(CheckoutChange { left, now }) => {
-                Err(to_engine_error(&EngineError::Moved { left, now }))
-            }
-            None => Ok(()),
-        }
-    }
-
     /// Returns the repository for a run, with git started inside the sandbox if there is one.
     pub(crate) fn open_git(&self, run: &RunId, sandboxed: GitSandbox) -> Option<GitVcs> {
         let mut repository = self.repository.clone()?.with_run_id(&run.0);
@@ -503,6 +410,17 @@ impl RunContext {
     }
 }
 
+/// Registers the files of a run that users write before the work and edit in between: task file and
+/// documents, or specifications, plan and settings.
+pub(crate) fn register_own_files(repository: &mut GitRepository, project: &Path, recipe: &Recipe) {
+    if recipe.plan.is_some() {
+        let specs = recipe.prompt.vars.get(SPECS_DIR).map(String::as_str);
+        let about = [PROJECT_DIRECTORY, ".gitignore"].into_iter().chain(specs);
+        repository.set_documents(&about.map(|path| project.join(path)).collect::<Vec<_>>());
+    }
+    register_task_documents(repository, project, recipe);
+}
+
 /// Registers the task file that ralph writes, and the documents that may be uncommitted.
 pub(crate) fn register_task_documents(
     repository: &mut GitRepository,
@@ -515,6 +433,24 @@ pub(crate) fn register_task_documents(
     let companions = DOCUMENTS.iter().map(|name| file.with_file_name(name));
     let scaffold = [DIRECTORY, PROJECT_DIRECTORY, ".gitignore"].map(|path| project.join(path));
     repository.set_documents(&companions.chain(scaffold).collect::<Vec<_>>());
+}
+
+/// Fails if a merge, rebase or the like is in progress: the first commit would end it.
+pub(crate) fn check_no_git_operation(repository: Option<&GitRepository>) -> Result<(), CliError> {
+    let Some(operation) = repository.and_then(GitRepository::operation) else {
+        return Ok(());
+    };
+    let hint = if operation == "bisect" {
+        "end it with `git bisect reset`, then start again".to_owned()
+    } else {
+        format!(
+            "finish it with `git {operation} --continue` or give it up with `git {operation} --abort`, then start again"
+        )
+    };
+    let message = format!(
+        "`git {operation}` is under way in this repository, and the first commit would end it"
+    );
+    Err(CliError::new(ExitStatus::GitFailed, message).with_hint(hint))
 }
 
 /// Fails if commits of the run would include uncommitted changes of the user. They may be the work

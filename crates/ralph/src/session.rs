@@ -54,6 +54,7 @@ use crate::settings::LoadedSettings;
 use crate::subscribers::{RunSubscribers, SubscriberSettings};
 use crate::{guard_self_test, memory_setup, plugin, secrets, toolchain_files};
 
+pub(crate) use preflight::{PreflightInputs, check_start};
 pub(crate) use stopped_run::read_stopped_run;
 
 /// The version of this binary.
@@ -155,7 +156,7 @@ impl<'a> OpenedRun<'a> {
         if let RunRequest::New(recipe) = &request
             && !isolation::may_be_elsewhere(&recipe.sandbox, &project.env)
         {
-            check_programs_exist(project, recipe, &RunOrigin::New)?;
+            preflight::check_programs_exist(project, recipe, None)?;
         }
         let plan = SubscriberSettings::from_settings(&project.env, loaded)?;
         let mut context = RunContext::open(common, project, loaded)?;
@@ -175,7 +176,7 @@ impl<'a> OpenedRun<'a> {
                 (RunOrigin::Resumed(Box::new(state)), Some(journal), recipe)
             }
         };
-        context.register_task_file(&recipe);
+        context.register_own_files(&recipe);
         let warnings = match &origin {
             RunOrigin::New => context.restore_orphaned_set_aside()?,
             RunOrigin::Resumed(state) => remove_remains(&context, state),
@@ -183,9 +184,22 @@ impl<'a> OpenedRun<'a> {
         Ok(Self { invocation, plan, context, origin, journal, recipe, warnings })
     }
 
+    fn preflight_inputs(&self) -> PreflightInputs<'_> {
+        let Invocation { project, loaded, options, .. } = self.invocation;
+        PreflightInputs {
+            project,
+            loaded,
+            layout: &self.context.layout,
+            repository: self.context.repository(),
+            recipe: &self.recipe,
+            dirty: options.dirty,
+            resumed: self.origin.state(),
+        }
+    }
+
     /// Takes the run through the other stages.
     fn drive_to_end(self) -> Result<ExitStatus, CliError> {
-        preflight::run_checks(&self)?;
+        preflight::run_checks(&self.preflight_inputs())?;
         let mut isolated = self.isolate()?;
         isolated.prepare_tree()?;
         isolated.drive()
@@ -202,7 +216,9 @@ impl<'a> OpenedRun<'a> {
         let chosen = isolation::choose_recipe_backend(&site, &mut recipe)?;
         let location = isolation::find_program_location(&chosen);
         match (location, &origin) {
-            (ProgramSource::Machine, _) => check_programs_exist(project, &recipe, &origin)?,
+            (ProgramSource::Machine, _) => {
+                preflight::check_programs_exist(project, &recipe, origin.state())?;
+            }
             (ProgramSource::Image, RunOrigin::New) => {
                 let mut programs = Project::list_programs_needed_by(&recipe);
                 programs.extend(site.repository.map(|_| "git"));
@@ -290,7 +306,7 @@ impl IsolatedRun<'_> {
             clone_setup.run(context, setup)?;
         }
         let RunSetup { run, recipe, .. } = setup;
-        if !origin.has_own_work() {
+        if !origin.state().is_some_and(has_own_work) {
             context.set_aside(run, options.dirty, sandboxed.clone())?;
         }
         match origin {
@@ -335,11 +351,11 @@ impl IsolatedRun<'_> {
 }
 
 impl RunOrigin {
-    /// Returns whether uncommitted work belongs to the run, between two attempts as well.
-    fn has_own_work(&self) -> bool {
+    /// Returns the state of a run that is resumed.
+    fn state(&self) -> Option<&RunState> {
         match self {
-            Self::New => false,
-            Self::Resumed(state) => state.current.is_some() || state.base.is_some(),
+            Self::New => None,
+            Self::Resumed(state) => Some(state),
         }
     }
 
@@ -352,18 +368,9 @@ impl RunOrigin {
     }
 }
 
-/// Fails if a program that the run needs on this machine is missing. The gates of a resumed run
-/// cannot be changed any more, so it is not stopped by them.
-fn check_programs_exist(
-    project: &Project,
-    recipe: &Recipe,
-    origin: &RunOrigin,
-) -> Result<(), CliError> {
-    project.check_agents_exist(recipe)?;
-    match origin {
-        RunOrigin::New => project.check_gates_exist(recipe),
-        RunOrigin::Resumed(_) => Ok(()),
-    }
+/// Returns whether uncommitted work belongs to the run, between two attempts as well.
+fn has_own_work(state: &RunState) -> bool {
+    state.current.is_some() || state.base.is_some()
 }
 
 /// Creates the directory and the journal of a new run. A worker's run has the name of its job.

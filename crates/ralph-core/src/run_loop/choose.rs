@@ -74,7 +74,10 @@ pub enum Step {
     },
     /// Record the state of the plan file.
     RecordPlanState,
-    /// Observe the agent's changes, before the gates run on them.
+    /// Observe the agent's changes, before the gates run on them: compares the work tree with
+    /// `RunState::base`, where work that has not landed began, maybe some iterations ago. Also
+    /// restores a lost plan, takes over what is in the task file, and resets commits that the
+    /// agent may not make.
     Observe,
     /// Run a gate of the recipe, by index.
     Check {
@@ -95,7 +98,9 @@ pub enum Step {
     Refuse(RefusalKind),
     /// Compare the work tree with what the gates checked.
     Recheck,
-    /// Decide what follows from the iteration.
+    /// Decide what follows from the iteration, and record the landing plan (`landing_plan`). Where
+    /// ralph commits, the project's commit hook runs first: it may refuse the work, or change
+    /// files, and then the gates run again.
     Judge,
     /// Write the list to the task file as the landing changes it.
     WriteList,

@@ -32,6 +32,7 @@ use ralph_model::run::{IterationMark, RunState};
 use ralph_model::units::Timestamp;
 use ralph_model::worktree::{CheckedOut, Checkpoint, Landed, TreeId};
 use recheck::Recheck;
+pub use resume_guard::check_unchanged_since_end;
 
 use crate::asking::capability;
 use crate::asking::request::CallOrder;
@@ -168,7 +169,7 @@ impl<'a> Engine<'a> {
         recipe: Option<Recipe>,
     ) -> Result<Self, EngineError> {
         let mut engine = Self::new(state, ports);
-        engine.check_unchanged_since_end()?;
+        check_unchanged_since_end(&engine.state, &mut *engine.ports.vcs)?;
         let is_changed = recipe.is_some();
         // Must happen before `RunResumed` is recorded: until then only the user can have
         // edited the list.
@@ -292,6 +293,11 @@ impl<'a> Engine<'a> {
             Step::Checkpoint(depth) => {
                 self.test_commit_hooks()?;
                 let checkpoint = self.ports.vcs.create_checkpoint(&self.git_mark(), depth)?;
+                if self.state.has_branch_moved(&checkpoint) {
+                    let text = "you committed or switched the branch between two iterations: the \
+                                work continues from there";
+                    self.record_event(Event::Warned { text: text.to_owned() })?;
+                }
                 self.record_event(Event::Checkpointed { checkpoint })?;
             }
             Step::Recover { ask, purpose } => self.recover_call(ask, purpose, moment)?,

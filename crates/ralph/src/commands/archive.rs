@@ -23,7 +23,7 @@ use crate::cli::{ArchiveArgs, CommonArgs};
 use crate::cli_error::CliError;
 use crate::documents::{self, Documents, INIT, UNNAMED};
 use crate::project::Project;
-use crate::run_context::RunContext;
+use crate::run_context::{RunContext, check_no_git_operation};
 use crate::settings::types::sections::CommitSetting;
 use crate::settings::{LoadedSettings, Settings};
 use crate::templates::{self, Feature};
@@ -43,7 +43,7 @@ pub(crate) fn main(common: &CommonArgs, args: &ArchiveArgs) -> Result<ExitStatus
     let label = args.label.as_deref().map(|it| Feature::parse(it, "--label")).transpose()?;
     // The lock keeps a run from working on the archived files.
     let context = RunContext::open(common, &project, &loaded)?;
-    context.check_no_git_operation()?;
+    check_no_git_operation(context.repository())?;
     let stock = ArchiveSource::read(&project, &documents)?;
     let archives = project.directory.join(ARCHIVES);
     scaffold::create_directory(&archives)?;

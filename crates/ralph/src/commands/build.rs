@@ -97,7 +97,7 @@ fn start_build(
     let mut recipe = recipe::for_tasks(&loaded, place, file.list(), only.clone(), retry)?;
     project.add_locked_paths(&mut recipe, &loaded);
     if *dry_run {
-        return dry_run::print_start(&project, &loaded, recipe, options.incomplete);
+        return dry_run::print_start(&project, &loaded, recipe, &options);
     }
     let has_failed = |id: &TaskId| {
         file.list().find_task(id).is_some_and(|task| task.status == TaskStatus::Failed)

@@ -25,6 +25,8 @@ use crate::call_preview::CallPreview;
 use crate::cli_error::CliError;
 use crate::preview::{self, PreviewInputs, RunPreview};
 use crate::project::Project;
+use crate::run_context::register_own_files;
+use crate::session::{PreflightInputs, StartOptions};
 use crate::settings::LoadedSettings;
 use crate::shell_quote::quote_for_shell;
 use crate::{screen, session, task_file};
@@ -34,12 +36,25 @@ pub(crate) fn print_start(
     project: &Project,
     loaded: &LoadedSettings,
     recipe: Recipe,
-    incomplete: ExitStatus,
+    options: &StartOptions,
 ) -> Result<ExitStatus, CliError> {
     let list = read_list(project, &recipe)?;
     let until = describe_completion(&recipe, list.as_ref());
-    let repository = project.find_repository(&Watch::new_detached())?;
+    let mut repository = project.find_repository(&Watch::new_detached())?;
     let layout = project.find_layout_in(loaded, repository.as_ref())?;
+    if let Some(repository) = &mut repository {
+        register_own_files(repository, layout.project(), &recipe);
+    }
+    let inputs = PreflightInputs {
+        project,
+        loaded,
+        layout: &layout,
+        repository: repository.as_ref(),
+        recipe: &recipe,
+        dirty: options.dirty,
+        resumed: None,
+    };
+    let start = session::check_start(&inputs, None);
     let state = preview::build_first_state(project, &layout, recipe, list)?;
     let calls = CallPreview::for_run(project, loaded, &layout, &state)?;
     let mut text = String::from("Dry run: no agent is started and nothing is changed.\n");
@@ -50,7 +65,7 @@ pub(crate) fn print_start(
     let preview = inputs.with_commits(repository.as_ref()).preview_next(state)?;
     let recipe = &preview.foreseen.state.recipe;
     text.push_str(&format!("\nUp to {} iterations, until {until}.\n", recipe.limits.iterations));
-    text.push_str(&describe_next(&preview, &calls, incomplete));
+    text.push_str(&describe_next(&preview, &calls, options.incomplete));
     let mut warnings = Vec::new();
     if let Some(call) = &preview.call {
         text.push_str(&describe_gates(recipe));
@@ -64,7 +79,8 @@ pub(crate) fn print_start(
         text.push_str(&format!("\nwarning: {warning}\n"));
     }
     screen::print_foreign_text(&text);
-    Ok(ExitStatus::Complete)
+    // A preview ends as the start would.
+    start.map(|()| ExitStatus::Complete)
 }
 
 /// Describes the next agent call with what comes before it, or how the run ends.
@@ -146,15 +162,30 @@ pub(crate) fn print_resume(
     loaded: &LoadedSettings,
     run: &RunId,
     change: impl FnOnce(&Recipe) -> Result<Option<Recipe>, CliError>,
-    incomplete: ExitStatus,
+    options: &StartOptions,
 ) -> Result<ExitStatus, CliError> {
-    let repository = project.find_repository(&Watch::new_detached())?;
+    let mut repository = project.find_repository(&Watch::new_detached())?;
     let layout = project.find_layout_in(loaded, repository.as_ref())?;
     let state = session::read_stopped_run(project, loaded, &layout, run)?;
     let changed = change(&state.recipe)?;
+    let recipe = changed.clone().unwrap_or_else(|| state.recipe.clone());
+    if let Some(repository) = &mut repository {
+        register_own_files(repository, layout.project(), &recipe);
+    }
+    let stopped = state.clone();
     let state = preview::build_resumed_state(project, &layout, &state, changed)?;
     let files = layout.run_dir(run);
-    let mut git = repository.map(|repository| GitVcs::new(repository, files.path()));
+    let mut git = repository.clone().map(|repository| GitVcs::new(repository, files.path()));
+    let inputs = PreflightInputs {
+        project,
+        loaded,
+        layout: &layout,
+        repository: repository.as_ref(),
+        recipe: &recipe,
+        dirty: options.dirty,
+        resumed: Some(&stopped),
+    };
+    let start = session::check_start(&inputs, git.as_mut().map(|git| -> &mut dyn Vcs { git }));
     let vcs = git.as_mut().map(|git| -> &mut dyn Vcs { git });
     let (iterations, last) = (state.iterations, state.last_iteration());
     let calls = CallPreview::for_run(project, loaded, &layout, &state)?;
@@ -167,9 +198,9 @@ pub(crate) fn print_resume(
     };
     screen::print_foreign_text(&format!(
         "Dry run: nothing is changed.\nRun {run} is in iteration {iterations} of {last}. The next step is to {step}.\n{}",
-        describe_next(&preview, &calls, incomplete)
+        describe_next(&preview, &calls, options.incomplete)
     ));
-    Ok(ExitStatus::Complete)
+    start.map(|()| ExitStatus::Complete)
 }
 
 /// Describes a step in the imperative.

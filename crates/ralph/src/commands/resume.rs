@@ -50,7 +50,7 @@ pub(crate) fn main(common: &CommonArgs, args: &ResumeArgs) -> Result<ExitStatus,
     let options = read_start_options(args.include_dirty, args.set_aside, &args.limits);
     let options = StartOptions { config: args.config.clone(), ..options };
     if args.dry_run {
-        return dry_run::print_resume(&project, &loaded, &chosen, change, options.incomplete);
+        return dry_run::print_resume(&project, &loaded, &chosen, change, &options);
     }
     if control::continue_if_paused(common, &layout, &chosen)? {
         return Ok(ExitStatus::Complete);

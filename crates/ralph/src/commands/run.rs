@@ -54,7 +54,7 @@ pub(super) fn start_or_preview(
 ) -> Result<ExitStatus, CliError> {
     let options = read_start_options(args.include_dirty, args.set_aside, &args.limits);
     if args.dry_run {
-        return dry_run::print_start(project, loaded, recipe, options.incomplete);
+        return dry_run::print_start(project, loaded, recipe, &options);
     }
     session::start_run(common, project, loaded, recipe, &options)
 }

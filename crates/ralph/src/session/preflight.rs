@@ -1,20 +1,41 @@
 //! The checks before a run. When one fails, nothing was paid for and no work was changed.
 
+use ralph_core::ports::Vcs;
+use ralph_core::run_loop::engine::{EngineError, check_unchanged_since_end};
 use ralph_io::git::{GitRepository, check_can_clone, find_needed_space};
+use ralph_io::store::ProjectLayout;
 use ralph_io::worker_slots::{find_free_space, list_slots};
-use ralph_model::recipe::{CommitPolicy, ParallelPolicy};
+use ralph_model::outcome::ExitStatus;
+use ralph_model::recipe::{CommitPolicy, ParallelPolicy, Recipe};
+use ralph_model::run::RunState;
 use ralph_model::sandbox::{Backend, RequestedBackend};
 use ralph_model::worktree::CommitId;
 use ralph_ui::size::ByteSize;
 
-use super::{Invocation, OpenedRun, RunOrigin};
-use crate::cli_error::CliError;
+use super::has_own_work;
+use crate::cli_error::{CliError, to_engine_error};
+use crate::crash_recovery::{CheckoutChange, find_checkout_change};
+use crate::project::Project;
 use crate::run_context::{self, DirtyPlan};
+use crate::settings::LoadedSettings;
+use crate::{isolation, refused_paths};
+
+/// What a run would start with.
+pub(crate) struct PreflightInputs<'a> {
+    pub(crate) project: &'a Project,
+    pub(crate) loaded: &'a LoadedSettings,
+    pub(crate) layout: &'a ProjectLayout,
+    pub(crate) repository: Option<&'a GitRepository>,
+    pub(crate) recipe: &'a Recipe,
+    pub(crate) dirty: DirtyPlan,
+    /// The state of a run that is resumed.
+    pub(crate) resumed: Option<&'a RunState>,
+}
 
 /// A check before a run.
 struct PreflightCheck {
     applies: AppliesTo,
-    check: fn(&OpenedRun<'_>) -> Result<(), CliError>,
+    check: fn(&PreflightInputs<'_>) -> Result<(), CliError>,
 }
 
 /// The runs that a check is for.
@@ -35,17 +56,33 @@ const PREFLIGHT: [PreflightCheck; 7] = [
     PreflightCheck { applies: AppliesTo::New, check: check_refused_paths_restored },
 ];
 
-fn check_refused_paths_restored(run: &OpenedRun<'_>) -> Result<(), CliError> {
-    run.context.check_refused_paths_restored()
+/// Fails if protected paths are still as the last run left them, which was refused for it.
+fn check_refused_paths_restored(run: &PreflightInputs<'_>) -> Result<(), CliError> {
+    match run.repository {
+        Some(repository) => refused_paths::check_restored(run.layout, repository),
+        None => Ok(()),
+    }
 }
 
-fn check_repository_exists(run: &OpenedRun<'_>) -> Result<(), CliError> {
-    run.context.check_repository_exists(&run.recipe)
+/// Fails if the recipe needs a repository that does not exist.
+fn check_repository_exists(run: &PreflightInputs<'_>) -> Result<(), CliError> {
+    if run.repository.is_some() || !run.recipe.needs_git() {
+        return Ok(());
+    }
+    let project = run.layout.project().display();
+    Err(CliError::new(
+        ExitStatus::GitFailed,
+        format!("`{project}` is not in a git repository, and this run commits or restores work"),
+    )
+    .with_hint("run `git init` first")
+    .with_hint(
+        "only `ralph run` works without git, if the settings have no `scm`, `commit` and `onFailure`",
+    ))
 }
 
 /// Fails if the run is to work on several tasks at once and cannot.
-fn check_can_have_workers(run: &OpenedRun<'_>) -> Result<(), CliError> {
-    let (recipe, options) = (&run.recipe, run.invocation.options);
+fn check_can_have_workers(run: &PreflightInputs<'_>) -> Result<(), CliError> {
+    let recipe = run.recipe;
     let Some(policy) = &recipe.parallel else { return Ok(()) };
     let refuse = |why: &str, hint: &str| Err(build_refusal(policy, why).with_hint(hint));
     if recipe.is_list_owned_by_agent() {
@@ -60,7 +97,7 @@ fn check_can_have_workers(run: &OpenedRun<'_>) -> Result<(), CliError> {
             "`\"commit\": \"ralph\"` in the settings, without `scm`, makes ralph commit",
         );
     }
-    if options.dirty == DirtyPlan::Include {
+    if run.dirty == DirtyPlan::Include {
         return refuse(
             "--include-dirty makes uncommitted changes part of one task, and workers start from \
              the last commit",
@@ -74,7 +111,7 @@ fn check_can_have_workers(run: &OpenedRun<'_>) -> Result<(), CliError> {
             "--sandbox=native or another backend works",
         );
     }
-    let Some(repository) = run.context.repository() else {
+    let Some(repository) = run.repository else {
         return refuse("there is no git repository", "`git init` makes one");
     };
     if let Err(obstacle) = check_can_clone(repository, &policy.clones) {
@@ -91,11 +128,11 @@ fn build_refusal(policy: &ParallelPolicy, why: &str) -> CliError {
 
 /// Fails if there is too little disk space for the clones that are not there yet.
 fn check_clones_fit(
-    run: &OpenedRun<'_>,
+    run: &PreflightInputs<'_>,
     policy: &ParallelPolicy,
     repository: &GitRepository,
 ) -> Result<(), CliError> {
-    let Invocation { project, loaded, .. } = run.invocation;
+    let PreflightInputs { project, loaded, .. } = *run;
     let root = match &policy.clones.directory {
         Some(directory) => project.directory.join(directory),
         None => project.find_state_root(loaded)?,
@@ -124,41 +161,85 @@ fn check_clones_fit(
     ))
 }
 
-fn check_no_git_operation(run: &OpenedRun<'_>) -> Result<(), CliError> {
-    run.context.check_no_git_operation_for(&run.recipe)
-}
-
-fn check_can_commit(run: &OpenedRun<'_>) -> Result<(), CliError> {
-    run.context.check_can_commit(&run.recipe)
-}
-
-fn check_history_unmoved(run: &OpenedRun<'_>) -> Result<(), CliError> {
-    match &run.origin {
-        RunOrigin::New => Ok(()),
-        RunOrigin::Resumed(state) => run.context.check_history_unmoved(state),
+/// Fails if the run makes commits and a merge, rebase or the like is in progress.
+fn check_no_git_operation(run: &PreflightInputs<'_>) -> Result<(), CliError> {
+    if run.recipe.commits_everything() {
+        run_context::check_no_git_operation(run.repository)
+    } else {
+        Ok(())
     }
 }
 
-fn check_tree_is_clean(run: &OpenedRun<'_>) -> Result<(), CliError> {
-    if run.origin.has_own_work() {
+/// Fails if git could not make the commits of the run because the identity or the signing key is
+/// missing.
+fn check_can_commit(run: &PreflightInputs<'_>) -> Result<(), CliError> {
+    match run.repository {
+        Some(repository) if run.recipe.commits_everything() => {
+            repository.check_identity().map_err(CliError::from_git_error)
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// Fails if the user moved the history since, for a run that could not record where it ended.
+fn check_history_unmoved(run: &PreflightInputs<'_>) -> Result<(), CliError> {
+    let (Some(repository), Some(state)) = (run.repository, run.resumed) else { return Ok(()) };
+    let is_noted = state.end_snapshot.as_ref().is_some_and(|left| left.repository.is_some());
+    if state.outcome.is_some() && is_noted {
         return Ok(());
     }
-    let (context, dirty) = (&run.context, run.invocation.options.dirty);
+    match find_checkout_change(repository, &run.layout.run_dir(&state.run), state)? {
+        Some(CheckoutChange { left, now }) => {
+            Err(to_engine_error(&EngineError::Moved { left, now }))
+        }
+        None => Ok(()),
+    }
+}
+
+fn check_tree_is_clean(run: &PreflightInputs<'_>) -> Result<(), CliError> {
+    if run.resumed.is_some_and(has_own_work) {
+        return Ok(());
+    }
     // What a resumed run finds is not the work of another one.
-    let others = match run.origin {
-        RunOrigin::New => Some(context.layout.state()),
-        RunOrigin::Resumed(_) => None,
-    };
-    run_context::check_tree_is_clean(context.repository(), others, &run.recipe, dirty)
+    let others = run.resumed.is_none().then(|| run.layout.state());
+    run_context::check_tree_is_clean(run.repository, others, run.recipe, run.dirty)
 }
 
 /// Runs the checks that apply to a run, up to the first that fails.
-pub(super) fn run_checks(run: &OpenedRun<'_>) -> Result<(), CliError> {
+pub(super) fn run_checks(run: &PreflightInputs<'_>) -> Result<(), CliError> {
     for PreflightCheck { applies, check } in PREFLIGHT {
-        match (applies, &run.origin) {
-            (AppliesTo::New, RunOrigin::Resumed(_)) | (AppliesTo::Resumed, RunOrigin::New) => {}
+        match (applies, run.resumed) {
+            (AppliesTo::New, Some(_)) | (AppliesTo::Resumed, None) => {}
             (AppliesTo::Both | AppliesTo::New | AppliesTo::Resumed, _) => check(run)?,
         }
     }
     Ok(())
+}
+
+/// Fails as a start of the run would, for a preview.
+pub(crate) fn check_start(
+    run: &PreflightInputs<'_>,
+    vcs: Option<&mut dyn Vcs>,
+) -> Result<(), CliError> {
+    if !isolation::may_be_elsewhere(&run.recipe.sandbox, &run.project.env) {
+        check_programs_exist(run.project, run.recipe, run.resumed)?;
+    }
+    run_checks(run)?;
+    match (run.resumed, vcs) {
+        (Some(state), Some(vcs)) => {
+            check_unchanged_since_end(state, vcs).map_err(|error| to_engine_error(&error))
+        }
+        (_, _) => Ok(()),
+    }
+}
+
+/// Fails if a program that the run needs on this machine is missing. The gates of a resumed run
+/// cannot be changed any more, so it is not stopped by them.
+pub(super) fn check_programs_exist(
+    project: &Project,
+    recipe: &Recipe,
+    resumed: Option<&RunState>,
+) -> Result<(), CliError> {
+    project.check_agents_exist(recipe)?;
+    if resumed.is_none() { project.check_gates_exist(recipe) } else { Ok(()) }
 }

@@ -139,7 +139,7 @@ fn compaction_changes_are_reverted_and_its_template_is_configurable() {
         "Iteration 2/16: compact",
         "Compacting the handoffs: it is due",
         "Memory: 0 constraints, 0 open issues, 1 resolved",
-        "the compacting agent changed files, which was undone; kept on refs/ralph/kept/",
+        "files changed during the compaction: the changes, also any of yours, were undone; kept on refs/ralph/kept/",
         "Iteration 3/16: implement",
     ] {
         assert!(unwrapped_stderr(&end).contains(expect), "{expect}\n{}", end.stderr);

@@ -257,3 +257,14 @@ fn a_dry_run_reports_how_a_run_would_end() {
     let shown = expect_same(&sealed, &["build", "--retry-failed", "1"], 0);
     assert!(shown.contains("\nIteration 1 (implement a) asks\n"), "{shown}");
 }
+
+#[test]
+fn a_dry_run_ends_as_a_refused_start_does() {
+    let sealed = project(&[task("a")], &worker(), json!({}));
+    sealed.write_file("mine.txt", "mine\n");
+    let refused = sealed.run_ralph(&["build"]).expect_code(2);
+    let shown = sealed.run_ralph(&["build", "--dry-run"]).expect_code(2);
+    assert!(shown.stdout.contains("\nIteration 1 (implement a) asks\n"), "{}", shown.stdout);
+    assert_eq!(shown.stderr, refused.stderr);
+    sealed.run_ralph(&["build", "--dry-run", "--include-dirty"]).expect_code(0);
+}

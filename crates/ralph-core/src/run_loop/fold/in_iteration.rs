@@ -30,8 +30,10 @@ pub(super) fn apply_in_iteration(
     match &recorded.event {
         Event::Checkpointed { checkpoint } => {
             state.are_hooks_tested = true;
-            // A compaction changes no code, so the base of the current work stays.
-            if state.base.is_none() && current.role != Role::Compact {
+            // A compaction changes no code, so the base of the current work stays. Otherwise work
+            // continues from what the user committed or checked out between two iterations.
+            let is_new = state.base.is_none() || state.has_branch_moved(checkpoint);
+            if is_new && current.role != Role::Compact {
                 (state.base, state.counted_commits) = (Some(choose_base(state, checkpoint)), 0);
             }
             current.begin_work(checkpoint.clone());

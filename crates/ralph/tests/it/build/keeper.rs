@@ -266,7 +266,12 @@ fn code_changes_of_a_reviewer_are_reverted_and_its_verdict_counts() {
     let sealed = project(&["US-1"], &calls, json!({}));
     let end = build(&sealed, &[]).expect_code(0);
     let message = shown(&end.stderr);
-    assert!(message.contains("the reviewer changed files, which was undone; kept on"), "{message}");
+    assert!(
+        message.contains(
+            "files changed during the review: the changes, also any of yours, were undone; kept on"
+        ),
+        "{message}"
+    );
     // This one is no event of the run; the others are about the sandbox and the branch.
     assert!(message.contains(", 3 warnings"), "{message}");
     assert_eq!(sealed.read_file("US-1.txt"), "1\n");

@@ -116,6 +116,51 @@ fn user_commit_is_not_undone() {
     }
 }
 
+/// A task whose first attempt fails in the gate and stays in the work tree.
+fn fails_once(further: Value) -> Sealed {
+    let sealed = repository();
+    let work = "test ! -e a.txt || touch fixed; echo whole > a.txt";
+    let calls = json!([{ "do": [{ "run": { "command": work } }, handoff("Wrote it.")] }]);
+    let gate = json!([{ "name": "good", "command": "test -e fixed" }]);
+    let mut all = settings(json!({ "baseline": "off", "gates": gate }));
+    merge_into(&mut all, &further);
+    sealed.write_script(&calls, &all);
+    sealed.write_file("plan.json", &format!("{:#}\n", plan(&[task("a", &[])])));
+    commit_all(&sealed);
+    sealed
+}
+
+#[test]
+fn user_commit_after_the_end_of_a_run_with_unfinished_work_is_not_undone() {
+    let sealed = fails_once(json!({}));
+    sealed.run_ralph(&["build", "1"]).expect_code(1);
+    commit_own(&sealed);
+    let refused = assert_refused(&sealed);
+    let preview = sealed.run_ralph(&["resume", "--dry-run", "-m", "2"]).expect_code(2);
+    preview.expect_stderr("was checked out, and now it is");
+    follow(&sealed, &refused, "git reset --soft");
+    sealed.run_ralph(&["resume", "-m", "2"]).expect_code(0);
+    assert_statuses(&sealed, &[("a", "done")]);
+    assert_eq!(sealed.run_git(&["show", "HEAD:mine.txt"]), "mine\n");
+    assert_clean(&sealed);
+}
+
+#[test]
+fn user_commit_between_two_attempts_stays() {
+    let sealed = fails_once(json!({ "delaySeconds": 3 }));
+    let running = sealed.start_ralph(&["build"]);
+    let has_failed = || !sealed.find_events("iteration_ended").is_empty();
+    wait_until("the first attempt failed", has_failed);
+    commit_own(&sealed);
+    let end = running.wait_for_end().expect_code(0);
+    let end = end.expect_stderr("you committed or switched the branch between two iterations");
+    assert!(!end.stderr.contains("the history was restored"), "{}", end.stderr);
+    assert_statuses(&sealed, &[("a", "done")]);
+    assert_eq!(sealed.subjects()[1], "My own", "{}", end.stderr);
+    assert_eq!(sealed.run_git(&["show", "HEAD:mine.txt"]), "mine\n");
+    assert_clean(&sealed);
+}
+
 #[test]
 fn new_run_starts_from_the_users_commit() {
     for cut in [Cut::Interrupted, Cut::Killed] {
