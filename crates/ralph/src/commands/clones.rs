@@ -2,6 +2,7 @@
 //!
 //! A clone with work that is on no ref of the project is never removed. Not here: making clones.
 
+use std::collections::BTreeSet;
 use std::fs;
 
 use ralph_io::git::{GitRepository, UnsavedWork, find_unsaved_work};
@@ -18,6 +19,7 @@ use crate::project::Project;
 use crate::run_context::RunContext;
 use crate::screen;
 use crate::settings::LoadedSettings;
+use crate::shell_quote::quote_for_shell;
 
 /// A slot and what is in its clone.
 struct CloneEntry {
@@ -98,11 +100,11 @@ pub(crate) fn remove_clones(common: &CommonArgs, args: &CleanArgs) -> Result<Exi
         format!("{} ({}): {reason}", entry.place.name(), entry.place.directory().display())
     });
     let list: Vec<String> = list.collect();
-    Err(CliError::new(
-        ExitStatus::Incomplete,
-        format!("these clones were not removed: {}", list.join("; ")),
-    )
-    .with_hint("ralph saves the work in a clone under refs/ralph/kept/ before it uses it again"))
+    let message = format!("these clones were not removed: {}", list.join("; "));
+    let hints = refused.iter().filter_map(|(entry, _)| entry.find_remedy());
+    let hints: BTreeSet<String> = hints.collect();
+    let error = CliError::new(ExitStatus::Incomplete, message);
+    Err(hints.into_iter().fold(error, CliError::with_hint))
 }
 
 impl CloneEntry {
@@ -131,6 +133,23 @@ impl CloneEntry {
             CloneContent::Held { .. } | CloneContent::Unsaved(_) | CloneContent::Unreadable(_) => {
                 Err(self.content.describe())
             }
+        }
+    }
+
+    /// Returns what removes a clone that was not removed.
+    fn find_remedy(&self) -> Option<String> {
+        match &self.content {
+            CloneContent::Unsaved(_) => Some(
+                "ralph saves the work in a clone under refs/ralph/kept/ before it uses it again"
+                    .to_owned(),
+            ),
+            // Such as after the repository, whose objects it borrows, was made again.
+            CloneContent::Unreadable(_) => {
+                let directory = self.place.directory().to_string_lossy().into_owned();
+                let command = quote_for_shell(&["rm".into(), "-r".into(), directory]);
+                Some(format!("`{command}` removes it with all files in it"))
+            }
+            CloneContent::Held { .. } | CloneContent::Saved => None,
         }
     }
 
