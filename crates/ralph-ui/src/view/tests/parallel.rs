@@ -318,6 +318,7 @@ fn the_report_counts_what_workers_did_once() {
         - Merges: 0.0s
         - Started again: 1 time
         - Workers lost: 1 time
+        - Conflicts by path: src/x.rs 1×
 
         ### Not landed
 
