@@ -2,7 +2,6 @@
 //!
 //! A clone with work that is on no ref of the project is never removed. Not here: making clones.
 
-use std::collections::BTreeSet;
 use std::fs;
 
 use ralph_io::git::{GitRepository, UnsavedWork, find_unsaved_work};
@@ -101,10 +100,22 @@ pub(crate) fn remove_clones(common: &CommonArgs, args: &CleanArgs) -> Result<Exi
     });
     let list: Vec<String> = list.collect();
     let message = format!("these clones were not removed: {}", list.join("; "));
-    let hints = refused.iter().filter_map(|(entry, _)| entry.find_remedy());
-    let hints: BTreeSet<String> = hints.collect();
     let error = CliError::new(ExitStatus::Incomplete, message);
-    Err(hints.into_iter().fold(error, CliError::with_hint))
+    let is_free = |entry: &&CloneEntry| !matches!(entry.content, CloneContent::Held { .. });
+    let free = refused.iter().map(|(entry, _)| entry).filter(is_free);
+    let free = free.map(|entry| entry.place.directory().to_string_lossy().into_owned());
+    let command: Vec<String> = ["rm".to_owned(), "-r".to_owned()].into_iter().chain(free).collect();
+    let error = error.with_hint(
+        "ralph saves the work in a clone under refs/ralph/kept/ before it uses it again",
+    );
+    Err(match command.len() {
+        2 => error,
+        // Such as after the repository, whose objects they borrow, was made again.
+        _ => error.with_hint(format!(
+            "if you do not need that work, or it cannot be saved: `{}`",
+            quote_for_shell(&command)
+        )),
+    })
 }
 
 impl CloneEntry {
@@ -133,23 +144,6 @@ impl CloneEntry {
             CloneContent::Held { .. } | CloneContent::Unsaved(_) | CloneContent::Unreadable(_) => {
                 Err(self.content.describe())
             }
-        }
-    }
-
-    /// Returns what removes a clone that was not removed.
-    fn find_remedy(&self) -> Option<String> {
-        match &self.content {
-            CloneContent::Unsaved(_) => Some(
-                "ralph saves the work in a clone under refs/ralph/kept/ before it uses it again"
-                    .to_owned(),
-            ),
-            // Such as after the repository, whose objects it borrows, was made again.
-            CloneContent::Unreadable(_) => {
-                let directory = self.place.directory().to_string_lossy().into_owned();
-                let command = quote_for_shell(&["rm".into(), "-r".into(), directory]);
-                Some(format!("`{command}` removes it with all files in it"))
-            }
-            CloneContent::Held { .. } | CloneContent::Saved => None,
         }
     }
 
