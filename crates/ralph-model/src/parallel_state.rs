@@ -197,6 +197,13 @@ impl ParallelState {
         self.running.values_mut().for_each(|it| it.is_live = false);
     }
 
+    /// Lets one worker call agents whose limit may be lifted: if it is not, the others need not
+    /// be refused too.
+    pub fn ask_again(&mut self) {
+        self.holds.clear();
+        self.concurrency = 1;
+    }
+
     /// Returns the worker of a task, live or not.
     pub fn find_worker_of(&self, task: &TaskId) -> Option<&WorkerId> {
         self.running.iter().find(|(_, it)| it.assignment.task == *task).map(|(worker, _)| worker)

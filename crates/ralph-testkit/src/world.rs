@@ -19,6 +19,7 @@ use ralph_core::ports::{
 use ralph_core::run_loop::engine::{Engine, EngineError, RunStart};
 use ralph_core::run_loop::fold::fold_events;
 use ralph_core::tasks::plan::assess_changed_plan;
+use ralph_io::store::journal::{SyncTime, find_sync_time};
 use ralph_model::agent_output::{AgentEvent, Reply, Usage};
 use ralph_model::child::{ChildEnd, Ending};
 use ralph_model::control::{ControlRequest, SubmittedRequest};
@@ -110,6 +111,12 @@ pub struct ScriptedWorld {
     pub die_at: Option<u64>,
     /// Port calls so far, counted twice: before and after each effect.
     pub calls: u64,
+    /// Whether a death is a power cut, which also takes the events that were not synced.
+    pub power_fails: bool,
+    /// How many events survive a power cut, and whether later ones must before the next effect.
+    synced: (usize, bool),
+    /// How many events power cuts took.
+    pub lost_events: usize,
     /// What the agent does to the task file, if it owns it.
     pub list_script: Option<ListScript>,
     pub world_script: Option<WorldScript>,
@@ -189,6 +196,9 @@ impl SharedWorld {
             inbox: Vec::new(),
             die_at: None,
             calls: 0,
+            power_fails: false,
+            synced: (0, false),
+            lost_events: 0,
             list_script: None,
             world_script: None,
             workers: BTreeMap::new(),
@@ -289,9 +299,31 @@ impl SharedWorld {
         world.calls += 1;
         if world.die_at == Some(world.calls) {
             world.die_at = None;
+            if world.power_fails {
+                world.cut_power();
+            }
             drop(world);
             panic::resume_unwind(Box::new(ScriptedDeath));
         }
+    }
+}
+
+impl ScriptedWorld {
+    /// Appends an event, and syncs it when the journal on a disk does.
+    fn append_synced_as_on_disk(&mut self, recorded: &Recorded) {
+        self.journal.push(recorded.clone());
+        match find_sync_time(&recorded.event) {
+            SyncTime::AtOnce => self.synced = (self.journal.len(), false),
+            SyncTime::BeforeActing => self.synced.1 = true,
+            SyncTime::WithTheNext => {}
+        }
+    }
+
+    /// Loses the events that were not synced.
+    fn cut_power(&mut self) {
+        self.lost_events += self.journal.len() - self.synced.0;
+        self.journal.truncate(self.synced.0);
+        self.synced.1 = false;
     }
 }
 
@@ -412,8 +444,16 @@ impl Store for SharedWorld {
     fn append_event(&mut self, recorded: &Recorded) -> Result<(), StoreError> {
         self.count_call();
         self.0.borrow_mut().note_unfetched_end(&recorded.event);
-        self.0.borrow_mut().journal.push(recorded.clone());
+        self.0.borrow_mut().append_synced_as_on_disk(recorded);
         self.count_call();
+        Ok(())
+    }
+
+    fn sync_events(&mut self) -> Result<(), StoreError> {
+        let mut world = self.0.borrow_mut();
+        if world.synced.1 {
+            world.synced = (world.journal.len(), false);
+        }
         Ok(())
     }
 

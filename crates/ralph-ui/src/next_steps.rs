@@ -141,6 +141,22 @@ fn suggest_resume(
     }
 }
 
+/// Returns notes without the names of the tasks whose workers did not read them, each once.
+pub(crate) fn drop_task_names<'a, 'b>(
+    notes: impl Iterator<Item = &'a str>,
+    tasks: impl Iterator<Item = &'b TaskId> + Clone,
+) -> Vec<&'a str> {
+    let mut texts = Vec::new();
+    for note in notes {
+        let named = |task: &TaskId| note.strip_prefix(&task.0)?.strip_prefix(": ");
+        let text = tasks.clone().find_map(named).unwrap_or(note);
+        if !texts.contains(&text) {
+            texts.push(text);
+        }
+    }
+    texts
+}
+
 /// Returns the command that makes new work of a note.
 fn suggest_for_note(note: &str, has_tasks: bool) -> String {
     let is_short = note.chars().count() <= LONGEST_NOTE && !note.contains(['\n', '\r']);

@@ -21,7 +21,7 @@ use crate::stream::choose_plural;
 pub use terminal::render_for_terminal;
 
 pub(crate) use sections::{describe_reviews, format_severity};
-pub(crate) use workers::{describe_figures, list_conflicts, list_slots};
+pub(crate) use workers::{describe_figures, list_conflict_paths, list_conflicts, list_slots};
 
 /// Returns the report of a run as Markdown.
 pub fn render_report(summary: &Summary) -> String {
@@ -191,7 +191,11 @@ pub(crate) fn suggest_next_commands(summary: &Summary) -> Vec<(String, String)> 
         started: summary.started,
         has_tasks: summary.progress.is_some(),
         is_plan: false,
-        unread_notes: summary.unread_notes.iter().map(String::as_str).collect(),
+        unread_notes: {
+            let workers = summary.parallel_figures.iter().flat_map(|it| &it.tasks);
+            let notes = summary.unread_notes.iter().map(String::as_str);
+            next_steps::drop_task_names(notes, workers.map(|it| &it.task))
+        },
         run: Some(&summary.run),
     };
     next_steps::suggest_commands(&facts, Timestamp::to_utc)

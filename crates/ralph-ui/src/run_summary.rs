@@ -74,6 +74,10 @@ pub(crate) fn print_summary<W: Write>(
         Outcome::SandboxBlocked { gate } => print_sandbox_hints(page, gate, RESUME_HINT),
         _ => {}
     }
+    // A worker is resumed by the run that it belongs to.
+    if state.recipe.task_work().is_some_and(|work| work.job.is_some()) {
+        return;
+    }
     let commands = next_steps::suggest_commands(&collect_facts(outcome, state), |at| {
         page.clock().format_minutes(at, now)
     });
@@ -203,7 +207,8 @@ fn format_autorun_files(state: &RunState) -> String {
 /// Returns the notes that a command can pass on; planning takes none.
 fn collect_note_texts(state: &RunState) -> Vec<&str> {
     let notes = state.unread_notes().iter().filter(|_| state.recipe.role != Role::Plan);
-    notes.map(|note| note.text.as_str()).collect()
+    let workers = state.parallel.iter().flat_map(|it| it.jobs.keys());
+    next_steps::drop_task_names(notes.map(|note| note.text.as_str()), workers)
 }
 
 /// Returns the facts that select the next commands.

@@ -4,7 +4,7 @@
 //! Not here: agents, and how findings look.
 
 use ralph_agents as agents;
-use ralph_io::git::RepositoryDiscovery;
+use ralph_io::git::{RepositoryDiscovery, check_can_clone};
 use ralph_io::process::Watch;
 use ralph_io::sleep_inhibitor::SleepInhibitor;
 use ralph_io::store::layout::check_writable;
@@ -78,6 +78,7 @@ pub(crate) fn check_host(project: &Project, loaded: &LoadedSettings) -> Vec<Host
         .map(|it| HostCheck::new(it.name, Health::Warning, it.title).with_hint(it.hint))
         .collect();
     checks.extend([check_git(project), check_repository(project), check_state(project, loaded)]);
+    checks.extend(check_clones(project, loaded));
     checks.extend(check_runs(project, loaded));
     checks.push(check_sleep(project, loaded));
     checks
@@ -109,6 +110,17 @@ fn check_repository(project: &Project) -> HostCheck {
         }
         Err(error) => HostCheck::new(NAME, Health::Bad, error.message),
     }
+}
+
+/// Reports why there can be no clones for `--jobs`, such as because of submodules or Git LFS.
+fn check_clones(project: &Project, loaded: &LoadedSettings) -> Option<HostCheck> {
+    let repository = project.find_repository(&Watch::new_detached()).ok()??;
+    let parallel = &loaded.settings.parallel;
+    let obstacle = check_can_clone(&repository, &parallel.build_clone_policy()).err()?;
+    let health = if parallel.jobs > 1 { Health::Warning } else { Health::Absent };
+    let title = format!("`ralph build --jobs` does not work here: {}", obstacle.reason);
+    let check = HostCheck::new("jobs", health, title);
+    Some(obstacle.hint.into_iter().fold(check, HostCheck::with_hint))
 }
 
 fn check_state(project: &Project, loaded: &LoadedSettings) -> HostCheck {

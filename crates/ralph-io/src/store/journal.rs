@@ -142,7 +142,8 @@ impl Journal {
 
 /// When an event must survive a power cut. It is written at once in any case, so that it survives the
 /// end of the process.
-enum SyncTime {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SyncTime {
     AtOnce,
     /// Before the next step that does something outside the run.
     BeforeActing,
@@ -151,8 +152,9 @@ enum SyncTime {
     WithTheNext,
 }
 
+/// Returns when an event must survive a power cut.
 #[expect(clippy::wildcard_enum_match_arm, reason = "an event that is not known to be harmless")]
-const fn find_sync_time(event: &Event) -> SyncTime {
+pub const fn find_sync_time(event: &Event) -> SyncTime {
     match event {
         Event::RunStarted { .. }
         | Event::Warned { .. }

@@ -11,6 +11,7 @@ use ralph_model::failure::FailureClass;
 use ralph_model::gate::GateStatus;
 use ralph_model::ids::{Role, TaskId, WorkerId};
 use ralph_model::judgement::Verdict;
+use ralph_model::outcome::Outcome;
 use ralph_model::review::ReviewResult;
 use ralph_model::run::RunState;
 use ralph_model::units::{Millis, Timestamp};
@@ -111,6 +112,13 @@ impl Ui for ProgressView {
                 } else {
                     self.report_limit(WorkerLimitKind::UsageLimit, Some(*until));
                     self.begin("waits for a usage limit".to_owned());
+                }
+            }
+            // A limit that it does not wait for.
+            Event::RunEnded { outcome: Outcome::LimitTooLong { resets_at, .. }, .. } => {
+                let is_known = |until| state.control.holds.values().any(|held| *held == until);
+                if !resets_at.is_some_and(is_known) {
+                    self.report_limit(WorkerLimitKind::UsageLimit, *resets_at);
                 }
             }
             Event::Judged { judgement } => {

@@ -83,6 +83,7 @@ pub fn draw_plan(seed: u64) -> SimulationPlan {
         control_requests: draw_requests(dice, tasks.len()),
         deaths: draw_deaths(dice),
         resumes: dice.roll_between(0, 3),
+        power: dice.roll_chance(25),
         script,
         tasks,
     }

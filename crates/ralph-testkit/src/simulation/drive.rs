@@ -60,7 +60,7 @@ enum ProcessEnd {
 /// Plays a plan to its end.
 pub fn run_plan(plan: &SimulationPlan) -> SimulationReport {
     let observer = Rc::new(RefCell::new(Observer::default()));
-    let port = Port { world: Rc::new(RefCell::new(SimulatedWorld::new(plan))), observer };
+    let port = Port::new(SimulatedWorld::new(plan), observer);
     let mut outcomes = Vec::new();
     let (mut deaths, mut resumes) = (plan.deaths.iter().copied(), plan.resumes);
     loop {
@@ -71,7 +71,9 @@ pub fn run_plan(plan: &SimulationPlan) -> SimulationReport {
             ProcessEnd::Ended(outcome) => outcome,
             // A process that dies after writing the end has still ended the run.
             ProcessEnd::Died => {
-                let recorded = find_recorded_outcome(&port.world.borrow().journal[known..]);
+                let recorded = find_recorded_outcome(
+                    port.world.borrow().journal.get(known..).unwrap_or_default(),
+                );
                 match recorded.or_else(|| end_killed_run(&port, &mut deaths)) {
                     Some(outcome) => outcome,
                     None => continue,
@@ -434,8 +436,7 @@ mod tests {
     #[test]
     fn steps_without_end_are_found() {
         let observer = Rc::new(RefCell::new(Observer::default()));
-        let port =
-            Port { world: Rc::new(RefCell::new(SimulatedWorld::new(&draw_plan(0)))), observer };
+        let port = Port::new(SimulatedWorld::new(&draw_plan(0)), observer);
         let plan = draw_plan(0);
         port.world.borrow_mut().all_steps = MOST_STEPS;
         let end = run_process(&port, || run_engine(&port, &plan));
@@ -448,8 +449,7 @@ mod tests {
     #[test]
     fn a_panic_is_found() {
         let observer = Rc::new(RefCell::new(Observer::default()));
-        let port =
-            Port { world: Rc::new(RefCell::new(SimulatedWorld::new(&draw_plan(0)))), observer };
+        let port = Port::new(SimulatedWorld::new(&draw_plan(0)), observer);
         let end = run_process(&port, || panic!("at the disco"));
         assert!(matches!(end, ProcessEnd::Caught));
         let found = port.observer.borrow().violations.clone();

@@ -105,7 +105,7 @@ struct WatchedIteration {
 }
 
 /// Checks the invariants.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Observer {
     pub violations: Vec<InvariantViolation>,
     state: Option<RunState>,

@@ -62,6 +62,9 @@ pub struct SimulationPlan {
     pub control_requests: Vec<RequestPlan>,
     /// When the process dies: the first time after this many steps, then after this many more.
     pub deaths: Vec<u64>,
+    /// Whether the deaths are power cuts, which also take the events that were not synced.
+    #[serde(default)]
+    pub power: bool,
     /// How often a user resumes a run that has ended.
     pub resumes: u32,
 }

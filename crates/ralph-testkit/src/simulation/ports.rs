@@ -49,9 +49,45 @@ pub(super) const GIT_ERROR: &str = "git says no";
 pub struct Port {
     pub world: Rc<RefCell<SimulatedWorld>>,
     pub observer: Rc<RefCell<Observer>>,
+    synced: Rc<RefCell<SyncedEvents>>,
+}
+
+/// What survives a power cut.
+#[derive(Debug, Default)]
+struct SyncedEvents {
+    count: usize,
+    /// Whether later events must survive before the next effect.
+    must_sync: bool,
+    /// What was known then.
+    observer: Observer,
 }
 
 impl Port {
+    /// Returns the ports of a world.
+    pub fn new(world: SimulatedWorld, observer: Rc<RefCell<Observer>>) -> Self {
+        Self { world: Rc::new(RefCell::new(world)), observer, synced: Rc::default() }
+    }
+
+    /// Notes that the events so far survive a power cut.
+    fn note_sync(&self) {
+        let world = self.world.borrow();
+        if world.plan.power && world.die_at.is_some() {
+            let (count, observer) = (world.journal.len(), self.observer.borrow().clone());
+            *self.synced.borrow_mut() = SyncedEvents { count, must_sync: false, observer };
+        }
+    }
+
+    /// Loses the events that were not synced.
+    fn cut_power(&self) {
+        let (mut world, mut synced) = (self.world.borrow_mut(), self.synced.borrow_mut());
+        if world.journal.len() > synced.count {
+            world.tally.count_one("power cuts that took events");
+        }
+        world.journal.truncate(synced.count);
+        *self.observer.borrow_mut() = synced.observer.clone();
+        synced.must_sync = false;
+    }
+
     /// Dies if this is the step to die at.
     fn count_step(&self) {
         let mut world = self.world.borrow_mut();
@@ -69,6 +105,9 @@ impl Port {
             panic::resume_unwind(Box::new(ViolationFound));
         }
         if is_death {
+            if self.world.borrow().plan.power {
+                self.cut_power();
+            }
             panic::resume_unwind(Box::new(SimulatedDeath));
         }
     }

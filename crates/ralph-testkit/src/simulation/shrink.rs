@@ -49,6 +49,7 @@ fn build_candidates(plan: &SimulationPlan) -> Vec<SimulationPlan> {
         change(&mut candidate);
         all.push(candidate);
     };
+    simpler(&|plan| plan.power = false);
     simpler(&|plan| plan.resumes = 0);
     simpler(&|plan| plan.resumes = plan.resumes.min(1));
     simpler(&|plan| plan.only = None);

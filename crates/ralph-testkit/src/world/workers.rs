@@ -240,6 +240,7 @@ fn build_clone(world: &ScriptedWorld, job: &Job, base: &str) -> SharedWorld {
         inner.commit_start();
         inner.tasks.clone_from(&world.tasks);
         inner.list_script = world.list_script;
+        inner.power_fails = world.power_fails;
         if let Some(TreeId(tree)) = &job.assignment.start_tree {
             inner.tree.clone_from(tree);
         }

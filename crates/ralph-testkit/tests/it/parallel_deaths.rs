@@ -85,6 +85,26 @@ fn one_to_four_workers_end_alike_if_the_coordinator_dies_at_any_call() {
 }
 
 #[test]
+fn runs_end_alike_if_the_power_fails_at_any_call_of_the_coordinator_or_a_worker() {
+    let recipe = build_recipe(3);
+    let calm = make();
+    check(&calm, &recipe, "calm");
+    let (calls, of_worker) = (calm.0.borrow().calls, count_worker_calls(&calm, &id("a")));
+    let mut lost = 0;
+    for death in (1..=calls).step_by(effort::choose_count(1, 5)) {
+        let world = make();
+        {
+            let mut inner = world.0.borrow_mut();
+            (inner.power_fails, inner.die_at) = (true, Some(death));
+            inner.worker_deaths.insert(id("a"), death % of_worker + 1);
+        }
+        check(&world, &recipe, &format!("the power fails at call {death}"));
+        lost += world.0.borrow().lost_events;
+    }
+    assert!(lost > 0, "no event was lost");
+}
+
+#[test]
 fn one_to_four_workers_end_alike_if_one_of_them_dies_at_any_call() {
     for jobs in 1..=4 {
         let recipe = build_recipe(jobs);

@@ -47,6 +47,9 @@ fn seeds_with_one_to_four_workers_keep_the_invariants() {
         let report = check(&format!("seed {seed}"), &plan);
         *seen.entry(format!("{} workers", plan.jobs)).or_default() += 1;
         let outcome = report.outcome.expect("it ended");
+        if report.lost_events > 0 {
+            *seen.entry("events lost".to_owned()).or_default() += 1;
+        }
         let end = outcome.to_string();
         *seen.entry(end.split([' ', ':']).next().unwrap_or_default().to_owned()).or_default() += 1;
         for recorded in &report.journal {
@@ -78,6 +81,7 @@ fn seeds_with_one_to_four_workers_keep_the_invariants() {
         "resumed",
         "round",
         "edit in the way",
+        "events lost",
     ] {
         assert!(seen.contains_key(wanted), "no {wanted}: {seen:?}");
     }

@@ -140,7 +140,8 @@ fn all_invariants_hold_in_drawn_runs() {
     let faults = FaultKind::ALL.iter().map(|it| format!("fault {it:?}"));
     let ends = ENDS.iter().map(|it| format!("ends {it}"));
     let events = EVENTS.iter().map(|it| format!("events {it}"));
-    let others = ["runs died", "replies recovered", "replies lost"].map(str::to_owned);
+    let others = ["runs died", "power cuts that took events", "replies recovered", "replies lost"];
+    let others = others.map(str::to_owned);
     let all = agents.chain(faults).chain(ends).chain(events).chain(others);
     let dead: Vec<String> = all.filter(|what| tally.find_count(what) == 0).collect();
     assert!(dead.is_empty(), "it never happened: {dead:?}\n{tally}");

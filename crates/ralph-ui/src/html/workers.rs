@@ -8,7 +8,7 @@ use ralph_model::ids::WorkerId;
 use super::foreign_text::{clean_line, render_time};
 use super::sections::{render_section, render_table};
 use super::{RunActivity, WorkerKeys};
-use crate::report::{describe_figures, list_conflicts, list_slots};
+use crate::report::{describe_figures, list_conflict_paths, list_conflicts, list_slots};
 use crate::status::workers::describe_work;
 use crate::time::WallClock;
 
@@ -101,6 +101,7 @@ fn render_rounds(figures: &ParallelFigures, keys: &WorkerKeys) -> Markup {
     html! {
         (render_table("Tasks, and how their work landed", "Task|Slots|#Rounds|#Waited to land|Conflicts", &rows))
         @for line in describe_figures(figures) { p.note { (line) "." } }
+        @if let Some(paths) = list_conflict_paths(figures) { p.note { (clean_line(&paths)) "." } }
     }
 }
 

@@ -1,5 +1,6 @@
 //! The section of the report about the workers of a parallel run.
 
+use std::cmp::Reverse;
 use std::fmt::Write as _;
 
 use ralph_core::reporting::parallel_status::ParallelStatus;
@@ -36,6 +37,9 @@ pub(super) fn add_workers(page: &mut String, summary: &Summary) {
     page.push('\n');
     for line in describe_figures(figures) {
         let _ = writeln!(page, "- {line}");
+    }
+    if let Some(paths) = list_conflict_paths(figures) {
+        let _ = writeln!(page, "- {}", escape_markdown(&paths));
     }
     if let Some(status) = &summary.parallel {
         add_open_work(page, status);
@@ -83,6 +87,17 @@ pub(crate) fn list_conflicts(task: &TaskRounds) -> String {
         0 => named.join(", "),
         more => format!("{} and {more} more", named.join(", ")),
     }
+}
+
+/// Returns the paths that were in conflict, the most frequent first.
+pub(crate) fn list_conflict_paths(figures: &ParallelFigures) -> Option<String> {
+    let mut paths: Vec<(&String, &u32)> = figures.conflict_paths.iter().collect();
+    paths.sort_by_key(|(_, count)| Reverse(**count));
+    let more = paths.len().saturating_sub(MOST_PATHS);
+    let named = paths.iter().take(MOST_PATHS).map(|(path, count)| format!("{path} {count}×"));
+    let more = (more > 0).then(|| format!("{more} more"));
+    let named: Vec<String> = named.chain(more).collect();
+    (!named.is_empty()).then(|| format!("Conflicts by path: {}", named.join(", ")))
 }
 
 /// Returns the figures of a parallel run, one line each.

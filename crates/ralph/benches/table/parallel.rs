@@ -13,6 +13,7 @@ use ralph_model::ids::WorkerId;
 use ralph_model::worktree::CommitId;
 use ralph_testkit::measure::{measure_alternating, time_command};
 use ralph_testkit::sealed::{Running, Sealed, wait_until};
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::RALPH;
@@ -29,8 +30,12 @@ const SECONDS: f64 = 5.0;
 pub(crate) fn parallel(report: &mut dyn FnMut(Row)) {
     speed_up(report);
     landing(report);
+    for (files, limit) in [(100, 150), (10_000, 600)] {
+        landing_merged(report, files, Duration::from_millis(limit));
+    }
     clones(report);
     idle(report);
+    resume(report);
 }
 
 /// Returns a project with a task list, whose agent runs a command for each task.
@@ -94,8 +99,48 @@ fn landing(report: &mut dyn FnMut(Row)) {
             _ => {}
         }
     }
+    let ours = find_median(took);
+    let (by_hand, name) = measure_by_hand(&sealed);
+    let bars = [Bar::Times(3.0), Bar::Below(Figure::Time(Duration::from_millis(200)))];
+    report(Row::compared("landing, nothing landed since", ours, (by_hand, name), bars));
+}
+
+/// The time of a merge with what landed since, without gates, in a repository of so many files.
+fn landing_merged(report: &mut dyn FnMut(Row), files: usize, limit: Duration) {
+    let sealed = project(8, false, "echo x > $RALPH_TASK.txt", None);
+    write_files(&sealed, files);
+    build(&sealed, "2");
+    let run = sealed.runs().pop().expect("a run");
+    let journal = fs::read_to_string(run.join("journal.jsonl")).expect("a journal");
+    let (mut begun, mut is_merged, mut took) = (0, false, Vec::new());
+    for line in journal.lines() {
+        let recorded: Value = serde_json::from_str(line).expect("JSON");
+        let (at, event) = (recorded["at"].as_u64().unwrap_or_default(), &recorded["event"]);
+        match event["type"].as_str() {
+            Some("iteration_started") => (begun, is_merged) = (at, false),
+            Some("candidate_merged") => is_merged = event["outcome"]["is"] == "clean",
+            Some("iteration_ended") if is_merged => took.push(at - begun),
+            _ => {}
+        }
+    }
+    if took.is_empty() {
+        let what = format!("landing after others, {files} files");
+        return report(Row::skipped(&what, "nothing had landed meanwhile"));
+    }
+    let (by_hand, name) = measure_by_hand(&sealed);
+    let bars = [Bar::Times(3.0), Bar::Below(Figure::Time(limit))];
+    let what = format!("landing after others, {files} files, no gate");
+    report(Row::compared(what, find_median(took), (by_hand, name), bars));
+}
+
+/// Returns the median of times in milliseconds.
+fn find_median(mut took: Vec<u64>) -> Figure {
     took.sort_unstable();
-    let ours = Duration::from_millis(took.get(took.len() / 2).copied().unwrap_or_default());
+    Figure::Time(Duration::from_millis(took.get(took.len() / 2).copied().unwrap_or_default()))
+}
+
+/// Returns the time that git alone takes to land the last commit again, and what was measured.
+fn measure_by_hand(sealed: &Sealed) -> (Figure, &'static str) {
     let git = |args: &[&str]| sealed.run_git(args).trim().to_owned();
     let [by_hand] = measure_alternating(
         15,
@@ -106,23 +151,20 @@ fn landing(report: &mut dyn FnMut(Row)) {
             git(&["update-ref", "refs/bench/x", &commit]);
         }],
     );
-    let by_hand = Figure::Time(by_hand.median());
-    let bars = [Bar::Times(3.0), Bar::Below(Figure::Time(Duration::from_millis(200)))];
-    let name = "`merge-tree`, `commit-tree`, `update-ref`";
-    report(Row::compared(
-        "landing, nothing landed since",
-        Figure::Time(ours),
-        (by_hand, name),
-        bars,
-    ));
+    (Figure::Time(by_hand.median()), "`merge-tree`, `commit-tree`, `update-ref`")
+}
+
+/// Commits so many files.
+fn write_files(sealed: &Sealed, count: usize) {
+    for number in 0..count {
+        sealed.write_file(&format!("d{}/f{number}.txt", number % 20), &format!("{number}\n"));
+    }
+    sealed.commit_all("Files");
 }
 
 fn clones(report: &mut dyn FnMut(Row)) {
     let sealed = Sealed::with_repository(RALPH);
-    for number in 0..FILES {
-        sealed.write_file(&format!("d{}/f{number}.txt", number % 20), &format!("{number}\n"));
-    }
-    sealed.commit_all("Files");
+    write_files(&sealed, FILES);
     let base = CommitId(sealed.run_git(&["rev-parse", "HEAD"]).trim().to_owned());
     let branch = sealed.run_git(&["branch", "--show-current"]).trim().to_owned();
     let env = vec![("PATH".into(), std::env::var_os("PATH").expect("set"))];
@@ -214,7 +256,59 @@ fn idle(report: &mut dyn FnMut(Row)) {
     ));
     let bars = [Bar::Below(Figure::Size(25_000_000))];
     report(Row::single("the run with 8 workers, memory", Figure::Size(read_peak(pid)), bars));
+    let is_worker = |pid: &&u32| {
+        let command = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        command.split(|byte| *byte == 0).any(|word| word == b"__worker")
+    };
+    let largest = tree.iter().filter(is_worker).map(|pid| read_peak(*pid)).max();
+    let bars = [Bar::Below(Figure::Size(16_000_000))];
+    let what = "the largest of 8 workers, memory";
+    report(match largest {
+        Some(bytes) => Row::single(what, Figure::Size(bytes), bars),
+        None => Row::skipped(what, "no worker was found"),
+    });
     run.stop_at_once();
+}
+
+/// The time from `ralph resume` to the first agent call, with 8 workers and with one task at a time.
+fn resume(report: &mut dyn FnMut(Row)) {
+    let projects = ["8", "1"].map(|jobs| {
+        let sealed = project(8, false, "touch \"$HOME/began\"; sleep 60", None);
+        let run = sealed.start_ralph(&["build", "--jobs", jobs]);
+        wait_until("all work", || {
+            let text = sealed.runs().pop().map(|run| run.join("journal.jsonl"));
+            let text = text.and_then(|path| fs::read_to_string(path).ok()).unwrap_or_default();
+            jobs == "1" || text.matches("\"worker_progressed\"").count() >= 8
+        });
+        kill_once_called(&sealed, run);
+        sealed
+    });
+    let [mut ours, mut one] = [Vec::new(), Vec::new()];
+    for _ in 0..5 {
+        for (sealed, times) in projects.iter().zip([&mut ours, &mut one]) {
+            let begun = Instant::now();
+            let run = sealed.start_ralph(&["resume"]);
+            times.push(kill_once_called(sealed, run).duration_since(begun));
+        }
+    }
+    let [ours, one] = [ours, one].map(|mut times| {
+        times.sort_unstable();
+        Figure::Time(times.get(times.len() / 2).copied().unwrap_or_default())
+    });
+    let what = "`ralph resume` of 8 workers to the first agent call";
+    report(Row::compared(what, ours, (one, "one task at a time"), [Bar::Times(1.5)]));
+}
+
+/// Kills a run once an agent was called. Returns when that was.
+fn kill_once_called(sealed: &Sealed, run: Running) -> Instant {
+    let began = sealed.root().join("home/began");
+    wait_until("an agent works", || began.exists());
+    let called = Instant::now();
+    run.send_signal(Signal::KILL);
+    run.wait_for_end();
+    wait_until("no process is left", || sealed.survivors().is_empty());
+    fs::remove_file(&began).expect("removed");
+    called
 }
 
 /// Returns a process and its descendants that are ralph.

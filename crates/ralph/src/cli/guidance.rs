@@ -124,6 +124,9 @@ pub(crate) fn with_suggestion(mut error: clap::Error) -> clap::Error {
             "--resume" | "--continue" | "-r" => Some("`ralph resume` continues a run"),
             "-p" | "--prompt" => Some("`ralph run -p TEXT` loops a prompt"),
             "-f" | "--prompt-file" => Some("`ralph run -f FILE` loops a prompt from a file"),
+            "--jobs" | "-j" => Some(
+                "there is no list of independent tasks here; `ralph build --jobs` works on one",
+            ),
             "prompt" | "specs" | "tasks" if is_init => {
                 Some("`ralph init --workflow WORKFLOW` chooses the workflow")
             }

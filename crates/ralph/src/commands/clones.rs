@@ -18,6 +18,7 @@ use crate::project::Project;
 use crate::run_context::RunContext;
 use crate::screen;
 use crate::settings::LoadedSettings;
+use crate::shell_quote::quote_for_shell;
 
 /// A slot and what is in its clone.
 struct CloneEntry {
@@ -98,11 +99,23 @@ pub(crate) fn remove_clones(common: &CommonArgs, args: &CleanArgs) -> Result<Exi
         format!("{} ({}): {reason}", entry.place.name(), entry.place.directory().display())
     });
     let list: Vec<String> = list.collect();
-    Err(CliError::new(
-        ExitStatus::Incomplete,
-        format!("these clones were not removed: {}", list.join("; ")),
-    )
-    .with_hint("ralph saves the work in a clone under refs/ralph/kept/ before it uses it again"))
+    let message = format!("these clones were not removed: {}", list.join("; "));
+    let error = CliError::new(ExitStatus::Incomplete, message);
+    let is_free = |entry: &&CloneEntry| !matches!(entry.content, CloneContent::Held { .. });
+    let free = refused.iter().map(|(entry, _)| entry).filter(is_free);
+    let free = free.map(|entry| entry.place.directory().to_string_lossy().into_owned());
+    let command: Vec<String> = ["rm".to_owned(), "-r".to_owned()].into_iter().chain(free).collect();
+    let error = error.with_hint(
+        "ralph saves the work in a clone under refs/ralph/kept/ before it uses it again",
+    );
+    Err(match command.len() {
+        2 => error,
+        // Such as after the repository, whose objects they borrow, was made again.
+        _ => error.with_hint(format!(
+            "if you do not need that work, or it cannot be saved: `{}`",
+            quote_for_shell(&command)
+        )),
+    })
 }
 
 impl CloneEntry {

@@ -256,7 +256,7 @@ impl WorkerJob {
                 setup: due_setup
                     .as_ref()
                     .filter(|_| state.is_none() || self.is_taken_over)
-                    .and_then(|_| self.build_setup(main)),
+                    .and_then(|_| self.build_setup()),
                 gate_slots: self.slots.clone(),
                 output: output.clone(),
             }),
@@ -335,12 +335,11 @@ impl WorkerJob {
     }
 
     /// Returns the command that sets up the clone.
-    fn build_setup(&self, main: &Project) -> Option<CloneSetup> {
+    fn build_setup(&self) -> Option<CloneSetup> {
         let command = self.job.clones.setup.clone()?;
         let variables = [
             (SLOT_VARIABLE, self.slot.name().into()),
             ("RALPH_CLONE", self.slot.clone_path().as_os_str().to_owned()),
-            ("RALPH_MAIN_TREE", main.directory.clone().into_os_string()),
         ];
         Some(CloneSetup { command, variables: variables.map(|(name, value)| (name.into(), value)) })
     }

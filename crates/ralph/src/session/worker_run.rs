@@ -51,7 +51,7 @@ pub(crate) struct WorkerRun {
 pub(crate) struct CloneSetup {
     pub(crate) command: String,
     /// What it finds in its environment besides that of gates.
-    pub(crate) variables: [(OsString, OsString); 3],
+    pub(crate) variables: [(OsString, OsString); 2],
 }
 
 impl CloneSetup {

@@ -98,3 +98,22 @@ fn clones_are_listed_and_only_those_without_unsaved_work_are_removed() {
     let kept = fs::read_to_string(unsaved.join("project/a.txt"));
     assert_eq!(kept.ok().as_deref(), Some("work\n"));
 }
+
+#[test]
+fn a_clone_of_a_repository_that_was_made_again_is_removed_by_hand() {
+    let sealed = repository();
+    sealed.write_file("a.txt", "a\n");
+    sealed.commit_all("first");
+    let slot = make_clone(&sealed, "run-T1-r1", &[]).directory().to_owned();
+    fs::remove_dir_all(sealed.project_dir().join(".git")).expect("removed");
+    sealed.run_git(&["init", "--quiet"]);
+    sealed.write_file("a.txt", "b\n");
+    sealed.commit_all("another beginning");
+    let cleaned = sealed.run_ralph(&["clean", "--clones"]).expect_code(1);
+    let printed = cleaned.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
+    let (_, rest) = printed.split_once("cannot be saved: `").expect("a hint");
+    let (command, _) = rest.split_once('`').expect("a command");
+    let done = std::process::Command::new("sh").args(["-c", command]).status();
+    assert!(done.is_ok_and(|it| it.success()) && !slot.exists(), "{command}");
+    sealed.run_ralph(&["clean", "--clones"]).expect_code(0);
+}

@@ -1,5 +1,6 @@
 //! A real terminal as stderr: color, rewritten lines, and no escapes in a pipe.
 
+use std::fs::File;
 use std::io::Read as _;
 use std::process::Stdio;
 
@@ -7,7 +8,7 @@ use ralph_testkit::sealed::Sealed;
 use serde_json::json;
 
 use crate::typing::terminal;
-use crate::{always, sealed};
+use crate::{always, repository, sealed};
 
 /// Runs `ralph run` with a terminal of 60 columns as its stderr, and returns what it wrote.
 pub(crate) fn on_a_terminal(sealed: &Sealed, variables: &[(&str, &str)]) -> String {
@@ -104,6 +105,23 @@ fn render_screen(output: &str) -> Vec<String> {
     lines
 }
 
+/// Reads from a terminal until it shows this, and returns its lines.
+fn read_until(
+    master: &mut File,
+    seen: &mut Vec<u8>,
+    ends: impl Fn(&[String]) -> bool,
+) -> Vec<String> {
+    let mut bytes = [0; 4096];
+    loop {
+        let lines = render_screen(&String::from_utf8_lossy(seen));
+        if ends(&lines) {
+            return lines;
+        }
+        let count = master.read(&mut bytes).expect("more is shown");
+        seen.extend_from_slice(&bytes[..count]);
+    }
+}
+
 #[test]
 fn the_last_line_shows_what_the_agent_does_and_is_erased() {
     let sealed = sealed();
@@ -121,20 +139,9 @@ fn the_last_line_shows_what_the_agent_does_and_is_erased() {
     let mut child = command.spawn().expect("it starts");
     drop(command);
     let mut seen = Vec::new();
-    let mut read_until = |ends: &dyn Fn(&[String]) -> bool, seen: &mut Vec<u8>| {
-        let mut bytes = [0; 4096];
-        loop {
-            let lines = render_screen(&String::from_utf8_lossy(seen));
-            if ends(&lines) {
-                return lines;
-            }
-            let count = master.read(&mut bytes).expect("more is shown");
-            seen.extend_from_slice(&bytes[..count]);
-        }
-    };
     let is_live =
         |lines: &[String]| lines.last().is_some_and(|it| it.contains("1.5K tokens, $0.25 "));
-    let wide = read_until(&|lines| is_live(lines), &mut seen);
+    let wide = read_until(&mut master, &mut seen, is_live);
     let live = wide.last().expect("a line");
     assert!(live.contains("0:0") && live.contains(" They take longer"), "{live}");
     assert!((50..60).contains(&live.chars().count()), "{live}");
@@ -145,4 +152,39 @@ fn the_last_line_shows_what_the_agent_does_and_is_erased() {
     let lines = render_screen(&String::from_utf8_lossy(&seen));
     assert!(!lines.iter().any(|line| line.contains(", $0.25 They")), "it is erased: {lines:?}");
     assert!(lines.iter().any(|line| line.contains("Complete")), "{lines:?}");
+}
+
+#[test]
+fn the_last_line_shows_each_worker_of_a_parallel_run() {
+    let sealed = repository();
+    let go = sealed.root().join("go");
+    let command =
+        format!("while [ ! -e {} ]; do sleep 0.05; done; echo x > $RALPH_TASK.txt", go.display());
+    let end = json!({ "task_completed": { "summary": "Wrote it.", "fully_complete": true } });
+    let calls = always(json!([{ "run": { "command": command } }, { "handoff": end }]));
+    sealed.write_script(&calls, &json!({ "review": { "enabled": false } }));
+    let task = |id: &str| {
+        json!({ "id": id, "title": id, "description": "Make it.", "status": "pending",
+                "acceptance_criteria": ["it is there"], "depends_on": [] })
+    };
+    let plan = json!({ "project": "p", "tasks": [task("one"), task("two")] });
+    sealed.write_file("plan.json", &plan.to_string());
+    sealed.commit_all("Settings");
+    let (mut master, other) = terminal(90);
+    let mut command = sealed.build_command(env!("CARGO_BIN_EXE_ralph"));
+    command.args(["build", "--jobs", "2"]).env("TERM", "xterm").env("NO_COLOR", "1");
+    command.stdout(Stdio::null()).stderr(Stdio::from(other));
+    let mut child = command.spawn().expect("it starts");
+    drop(command);
+    let mut seen = Vec::new();
+    let is_live = |line: &String| {
+        line.contains("one implementing 0:") && line.contains(" | two implementing 0:")
+    };
+    read_until(&mut master, &mut seen, |lines| lines.last().is_some_and(is_live));
+    std::fs::write(&go, "").expect("written");
+    let _ = master.read_to_end(&mut seen);
+    assert!(child.wait().expect("it ends").success());
+    let lines = render_screen(&String::from_utf8_lossy(&seen));
+    assert!(!lines.iter().any(is_live), "it is erased: {lines:?}");
+    assert!(lines.iter().any(|line| line.contains("2 of 2 done")), "{lines:?}");
 }

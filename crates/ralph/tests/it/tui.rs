@@ -176,6 +176,33 @@ fn a_run_is_watched_talked_to_and_ends_on_the_normal_screen() {
 }
 
 #[test]
+fn workers_are_rows_of_the_screen_and_one_can_be_skipped() {
+    let sealed = project();
+    let go = sealed.root().join("continue");
+    let command =
+        format!("while [ ! -e {} ]; do sleep 0.05; done; echo x > $RALPH_TASK.txt", go.display());
+    let end = json!({ "task_completed": { "summary": "Wrote it.", "fully_complete": true } });
+    let calls = always(json!([{ "run": { "command": command } }, { "handoff": end }]));
+    sealed.write_script(&calls, &json!({ "review": { "enabled": false } }));
+    sealed.commit_all("Other calls");
+    let Some(tmux) = Tmux::start(&sealed) else { return };
+    tmux.ralph("build --tui --jobs 2");
+    tmux.shows("s1  p");
+    tmux.shows("s2  p");
+    tmux.key("w");
+    tmux.key("Enter");
+    tmux.shows("ralph log --task parser --follow shows this worker");
+    tmux.key("k");
+    tmux.shows("Skip parser for good? y/n");
+    tmux.key("y");
+    wait_until("its worker is canceled", || !sealed.find_events("worker_canceled").is_empty());
+    let_continue(&sealed);
+    tmux.ended("0");
+    let seen = tmux.screen();
+    assert!(seen.contains("1 of 2 done"), "{seen}");
+}
+
+#[test]
 fn tui_can_be_left_and_the_run_continues_in_lines() {
     let sealed = project();
     let Some(tmux) = Tmux::start(&sealed) else { return };

@@ -84,6 +84,12 @@ pub(super) fn choose_parallel_step(
     match (find_end(state, parallel, tasks, work, moment), find_hold(state, parallel, moment.now)) {
         (Some(outcome), _) => Step::Finish(outcome),
         // Only a usage limit prevents the next job.
+        (None, Some(until))
+            if until.elapsed_since(moment.now) > state.recipe.rate_limit.max_wait =>
+        {
+            let message = "a worker met a usage limit".to_owned();
+            Step::Finish(Outcome::LimitTooLong { resets_at: Some(until), message })
+        }
         (None, Some(until)) => Step::Wait { until, reason: WaitReason::UsageLimit },
         (None, None) => {
             Step::Finish(Outcome::TasksLeft { failed: Vec::new(), waiting: Vec::new() })

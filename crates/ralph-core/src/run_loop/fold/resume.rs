@@ -25,7 +25,8 @@ pub(super) fn apply_resume(state: &mut RunState, recipe: Option<&Recipe>) {
     {
         checking.gates.retain(|result| !result.is_hard_failure());
     }
-    if let (Some(_), Some(current)) = (state.outcome.take(), &mut state.current) {
+    let ended = state.outcome.take();
+    if let (Some(_), Some(current)) = (&ended, &mut state.current) {
         current.reset_failures(|end| {
             matches!(end, AgentCallEnd::Answered(reply)
                 if scm::parse_commit_message(&reply.text).is_some())
@@ -38,9 +39,17 @@ pub(super) fn apply_resume(state: &mut RunState, recipe: Option<&Recipe>) {
         replace_recipe(state, recipe);
     }
     state.control.drop_pause_and_stop();
+    // The user may know that the limit is lifted.
+    let asks_again = matches!(ended, Some(Outcome::LimitTooLong { .. }));
+    if asks_again {
+        state.control.holds.clear();
+    }
     if let Some(parallel) = &mut state.parallel {
         parallel.stop_all_workers();
         parallel.ending = None;
+        if asks_again {
+            parallel.ask_again();
+        }
     }
 }
 

@@ -80,7 +80,8 @@ fn find_obstacle(
     }
     if policy.setup.is_none() && repository.top.join(".gitmodules").exists() {
         let reason = "there are submodules, and no command sets them up".to_owned();
-        let hint = "set `parallel.setup`, such as to `git submodule update --init`";
+        let hint = "set `parallel.setup`: to `true`, which leaves them empty, or with --no-sandbox to \
+                    `git submodule update --init`";
         return Ok(Some((reason, Some(hint))));
     }
     Ok(find_used_filter(repository)?.map(|(file, filter)| match filter.as_str() {

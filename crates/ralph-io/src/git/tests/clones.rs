@@ -431,7 +431,8 @@ fn repositories_without_clones_are_refused_with_a_remedy() {
 
     let modules = plain.copy();
     modules.write(".gitmodules", "");
-    let hint = "set `parallel.setup`, such as to `git submodule update --init`";
+    let hint = "set `parallel.setup`: to `true`, which leaves them empty, or with --no-sandbox to \
+                    `git submodule update --init`";
     let reason = "there are submodules, and no command sets them up";
     assert_eq!(check(&modules), expect(reason, hint));
     let with_setup = ClonePolicy { setup: Some("x".into()), ..policy.clone() };

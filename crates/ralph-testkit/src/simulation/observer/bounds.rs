@@ -19,7 +19,7 @@ pub(super) const MOST_EVENTS: u64 = 40_000;
 const SHORTEST_WAIT: u64 = 4;
 
 /// What was counted.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct RunBounds {
     iterations: u32,
     /// The task of the last iteration, if that was a review.

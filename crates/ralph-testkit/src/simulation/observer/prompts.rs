@@ -14,7 +14,7 @@ use crate::simulation::recipe::INSTRUCTIONS;
 use crate::simulation::world::SimulatedWorld;
 
 /// The recorded costs of the prompt that is sent.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct PromptCosts {
     pub(super) budget: Vec<SectionCost>,
 }

@@ -19,7 +19,7 @@ use crate::simulation::repository::FileContent;
 use crate::simulation::world::SimulatedWorld;
 
 /// What is remembered about tasks over the whole run.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct TaskHistory {
     /// Tasks whose work passed the gates and waits for review.
     green: BTreeSet<TaskId>,

@@ -81,6 +81,7 @@ fn plan(workflow: SimulatedWorkflow) -> SimulationPlan {
         script: vec![AgentAct { character: Character::Honest, salt: 0 }],
         faults: Vec::new(),
         control_requests: Vec::new(),
+        power: false,
         deaths: Vec::new(),
         resumes: 0,
     }

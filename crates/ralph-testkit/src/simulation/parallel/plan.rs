@@ -27,6 +27,9 @@ pub struct ParallelPlan {
     /// When the user edits, without a commit, what conflicting tasks change too. Once the run ends
     /// for it, the user commits that.
     pub edit: Option<i64>,
+    /// Whether the deaths are power cuts, which also take the events that were not synced.
+    #[serde(default)]
+    pub power: bool,
 }
 
 /// A planned task.
@@ -159,6 +162,7 @@ pub fn draw_parallel_plan(seed: u64) -> ParallelPlan {
             .roll_chance(15)
             .then(|| (250 * i64::from(dice.roll_between(1, 40)), pick_index(&mut dice, count))),
         edit: dice.roll_chance(20).then(|| 250 * i64::from(dice.roll_between(1, 20))),
+        power: dice.roll_chance(40),
         tasks,
     }
 }

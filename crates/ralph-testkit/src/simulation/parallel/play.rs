@@ -41,6 +41,8 @@ pub struct ParallelReport {
     pub journal: Vec<Recorded>,
     /// The agent calls of all workers.
     pub calls: usize,
+    /// How many events power cuts took.
+    pub lost_events: usize,
 }
 
 /// Decides what the agent does, by the name of the task.
@@ -141,6 +143,7 @@ pub(super) fn build_world(plan: &ParallelPlan) -> SharedWorld {
             });
             inner.limits.extend(limit.map(|limit| (id, limit)));
         }
+        inner.power_fails = plan.power;
         inner.lost_host = plan.lost_host.map(|at| TaskId(plan.name_task(at)));
         inner.stop_at = plan.stop.map(|after| BEGINNING + after);
         inner.user_word = plan.edit.map(|after| (after, "x=user".to_owned()));
@@ -218,6 +221,7 @@ fn build_report(world: &SharedWorld) -> ParallelReport {
         statuses: tasks.map(|task| (task.id.clone(), task.status)).collect(),
         landed,
         journal: world.journal.clone(),
+        lost_events: world.lost_events,
         calls: world.workers.values().map(|it| it.world.0.borrow().prompts.len()).sum(),
     }
 }

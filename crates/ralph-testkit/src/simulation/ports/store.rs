@@ -5,6 +5,7 @@ use std::path::Path;
 use std::rc::Rc;
 
 use ralph_core::ports::{ListOrder, ProjectText, PromptError, Store, StoreError, TasksError, View};
+use ralph_io::store::journal::{SyncTime, find_sync_time};
 use ralph_model::event::{Event, Recorded};
 use ralph_model::plan::PlanState;
 use ralph_model::task::{TaskList, TasksFound};
@@ -46,10 +47,23 @@ impl Store for Port {
         if self.observer.borrow().has_found() {
             panic::resume_unwind(Box::new(ViolationFound));
         }
+        match find_sync_time(&recorded.event) {
+            SyncTime::AtOnce => self.note_sync(),
+            SyncTime::BeforeActing => self.synced.borrow_mut().must_sync = true,
+            SyncTime::WithTheNext => {}
+        }
         if self.world.borrow_mut().take_fault(FaultKind::JournalFailsLate, seq) {
             return Err(build_full_error());
         }
         self.count_step();
+        Ok(())
+    }
+
+    fn sync_events(&mut self) -> Result<(), StoreError> {
+        let must_sync = self.synced.borrow().must_sync;
+        if must_sync {
+            self.note_sync();
+        }
         Ok(())
     }
 

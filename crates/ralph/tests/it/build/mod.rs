@@ -17,6 +17,7 @@ mod own_commits;
 mod own_edits;
 mod parallel;
 mod parallel_faults;
+mod parallel_queue;
 mod parallel_rules;
 mod parallel_trust;
 mod prompt_facts;

@@ -271,6 +271,62 @@ const OBSTACLES: [Obstacle; 7] = [
 ];
 
 #[test]
+fn doctor_names_what_prevents_workers() {
+    let tasks = [task("a", &[])];
+    for (obstacle, expected, _) in &OBSTACLES[3..5] {
+        let sealed = project(&tasks, &worker(), &settings(json!({})));
+        let before = sealed.run_ralph(&["doctor"]).stdout;
+        assert!(!before.contains("--jobs"), "{before}");
+        obstacle(&sealed);
+        let doctor = sealed.run_ralph(&["doctor", "--json"]).stdout;
+        let facts: Value = serde_json::from_str(&doctor).expect("JSON");
+        let mut checks = facts["checks"].as_array().expect("checks").iter();
+        let jobs = checks.find(|it| it["name"] == "jobs").expect("a check");
+        assert!(jobs["title"].as_str().is_some_and(|it| it.contains(expected)), "{jobs}");
+    }
+}
+
+#[test]
+fn commands_without_independent_tasks_refuse_jobs_with_the_reason() {
+    let sealed = project(&[task("a", &[])], &worker(), &settings(json!({})));
+    sealed.write_file("prompt.md", "Do it.\n");
+    for words in [&["run", "-p", "x"][..], &["prompt", "prompt.md"], &["plan"]] {
+        let refused = sealed.run_ralph(&[words, &["--jobs", "2"]].concat()).expect_code(2);
+        refused.expect_stderr("there is no list of independent tasks");
+        assert_eq!(sealed.runs(), Vec::<PathBuf>::new());
+    }
+}
+
+#[test]
+fn submodules_stay_empty_in_clones_or_are_set_up_without_a_sandbox() {
+    let update = "git -c protocol.file.allow=always submodule --quiet update --init";
+    for (setup, args, expected) in [
+        ("true", &["--jobs", "2"][..], ""),
+        (update, &["--jobs", "2", "--no-sandbox"][..], "content"),
+    ] {
+        let calls = |_: &str| {
+            let command = "cat lib/file > $RALPH_TASK.txt || touch $RALPH_TASK.txt";
+            json!([{ "do": [{ "run": { "command": command } }, handoff("Wrote it.")] }])
+        };
+        let further = json!({ "parallel": { "setup": setup } });
+        let (sealed, _) = project_with_meeting(&[task("a", &[])], calls, further);
+        let lib = sealed.root().join("lib");
+        fs::create_dir(&lib).expect("a directory");
+        let lib = lib.to_string_lossy().into_owned();
+        sealed.run_git(&["-C", &lib, "init", "--quiet"]);
+        fs::write(format!("{lib}/file"), "content\n").expect("written");
+        sealed.run_git(&["-C", &lib, "add", "."]);
+        sealed.run_git(&["-C", &lib, "commit", "--quiet", "-m", "File"]);
+        let add = ["-c", "protocol.file.allow=always", "submodule", "--quiet", "add", &lib, "lib"];
+        sealed.run_git(&add);
+        sealed.commit_all("A submodule");
+        sealed.trust_project(&[]);
+        build(&sealed, args).expect_code(0);
+        assert_eq!(sealed.read_file("a.txt").trim(), expected);
+    }
+}
+
+#[test]
 fn bad_input_is_refused_before_an_agent_is_paid() {
     let tasks = [task("a", &[]), task("b", &[])];
     for (obstacle, expected, hint) in OBSTACLES {

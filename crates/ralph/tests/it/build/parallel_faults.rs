@@ -43,7 +43,7 @@ fn calls(place: &str) -> usize {
 }
 
 /// The processes that hold clones.
-fn workers(sealed: &Sealed) -> Vec<i32> {
+pub(super) fn workers(sealed: &Sealed) -> Vec<i32> {
     let listed = sealed.run_ralph(&["clones", "--json"]).expect_code(0);
     let listed: Value = serde_json::from_str(&listed.stdout).expect("JSON");
     let slots = listed["clones"].as_array().cloned().unwrap_or_default();

@@ -12,12 +12,12 @@ use super::parallel::{landed, project_with_meeting};
 use super::{assert_clean, assert_statuses, build, handoff, list, task};
 
 /// An agent that does a command, and hands its task in.
-fn acts(command: &str) -> Value {
+pub(super) fn acts(command: &str) -> Value {
     json!({ "do": [{ "run": { "command": command } }, handoff("Wrote it.")] })
 }
 
 /// A command that waits until there are so many files of this name.
-fn wait_for(count: usize, files: &str) -> String {
+pub(super) fn wait_for(count: usize, files: &str) -> String {
     format!(
         "i=0; while [ $(ls {files} 2> /dev/null | wc -l) -lt {count} ] && [ $i -lt 600 ]; \
          do sleep 0.05; i=$((i+1)); done"
@@ -25,7 +25,7 @@ fn wait_for(count: usize, files: &str) -> String {
 }
 
 /// An agent that writes its file once all tasks have begun.
-fn meets(meet: &str, count: usize) -> String {
+pub(super) fn meets(meet: &str, count: usize) -> String {
     let wait = wait_for(count, &format!("{meet}/began-*"));
     format!("touch {meet}/began-$RALPH_TASK; {wait}; echo $RALPH_TASK > $RALPH_TASK.txt")
 }
@@ -38,13 +38,13 @@ fn find_worker_run(sealed: &Sealed, worker: &str) -> Option<PathBuf> {
     runs.find(|run| run.to_string_lossy().ends_with(&format!("-{worker}")))
 }
 
-fn read_worker_file(sealed: &Sealed, worker: &str, file: &str) -> String {
+pub(super) fn read_worker_file(sealed: &Sealed, worker: &str, file: &str) -> String {
     let run = find_worker_run(sealed, worker);
     run.and_then(|run| fs::read_to_string(run.join(file)).ok()).unwrap_or_default()
 }
 
 /// When a worker began its agent calls, in milliseconds.
-fn read_calls(sealed: &Sealed, worker: &str) -> Vec<i64> {
+pub(super) fn read_calls(sealed: &Sealed, worker: &str) -> Vec<i64> {
     let journal = read_worker_file(sealed, worker, "journal.jsonl");
     let recorded = journal.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     recorded
@@ -53,7 +53,7 @@ fn read_calls(sealed: &Sealed, worker: &str) -> Vec<i64> {
         .collect()
 }
 
-fn rounds(sealed: &Sealed) -> Vec<(String, u64)> {
+pub(super) fn rounds(sealed: &Sealed) -> Vec<(String, u64)> {
     let jobs = sealed.find_events("job_assigned");
     let round = |job: &Value| {
         let job = &job["assignment"];
@@ -156,6 +156,38 @@ fn a_usage_limit_is_met_once_and_holds_all_workers() {
     let [_, second] = read_calls(&sealed, "b-r1")[..] else { panic!("two calls of b") };
     assert!(second >= until, "b was called {} ms before the limit was over", until - second);
     assert_eq!(read_calls(&sealed, "a-r1").len(), 2);
+}
+
+#[test]
+fn a_limit_that_is_too_long_is_met_once_and_a_resumed_run_asks_once() {
+    let tasks = ["a", "b", "c"].map(|id| task(id, &[]));
+    let calls = |meet: &str| {
+        let note = json!({ "run": { "command": format!("echo x >> {meet}/calls") } });
+        let refused = json!({ "rateLimit": { "status": "rejected", "resets": { "in": 7200 } } });
+        let (lifted, is_known) = (format!("{meet}/lifted"), "grep -rqs worker_limited");
+        let looks = format!("while ! {is_known} {meet}/../state; do sleep 0.05; done; sleep 1");
+        json!([
+            { "when": { "task": "a", "fileMissing": lifted },
+              "do": limited(&[note.clone(), refused], "rateLimited") },
+            // They change nothing, so they need a second call.
+            { "when": { "iteration": 1, "fileMissing": lifted },
+              "do": [note, { "run": { "command": looks } }, handoff("Looked.")] },
+            { "do": [note, { "run": { "command": "echo x > $RALPH_TASK.txt" } },
+                     handoff("Wrote it.")] }
+        ])
+    };
+    let further = json!({ "rateLimit": { "maxWait": "2s" } });
+    let (sealed, meet) = project_with_meeting(&tasks, calls, further);
+    let count = || fs::read_to_string(format!("{meet}/calls")).unwrap_or_default().lines().count();
+    build(&sealed, &["--jobs", "3"]).expect_code(1).expect_stderr("limit");
+    assert_eq!(count(), 3, "no worker calls after the limit is known");
+    assert_eq!(sealed.find_events("worker_limited").len(), 1);
+    sealed.run_ralph(&["resume"]).expect_code(1).expect_stderr("limit");
+    assert_eq!(count(), 4, "one worker asks whether it is lifted");
+    fs::write(format!("{meet}/lifted"), "").expect("written");
+    sealed.run_ralph(&["resume"]).expect_code(0);
+    assert_statuses(&sealed, &[("a", "done"), ("b", "done"), ("c", "done")]);
+    assert_eq!(count(), 7);
 }
 
 #[test]
@@ -400,5 +432,8 @@ fn a_note_that_came_too_late_for_a_worker_is_named_at_the_end() {
         inbox().and_then(|inbox| fs::read_dir(inbox).ok()).into_iter().flatten().count() > 0
     });
     fs::write(format!("{meet}/go"), "").expect("written");
-    run.wait_for_end().expect_code(0).expect_stderr("b: Use tabs.");
+    let end = run.wait_for_end().expect_code(0);
+    end.expect_stderr("b: Use tabs.").expect_stderr("ralph tasks add 'Use tabs.' --criterion");
+    let log = sealed.run_ralph(&["log", "--task", "a"]).expect_code(0).stdout;
+    assert!(log.contains("complete") && !log.contains("ralph resume"), "{log}");
 }

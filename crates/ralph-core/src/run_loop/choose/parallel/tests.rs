@@ -134,6 +134,20 @@ fn a_usage_limit_holds_new_jobs_until_it_is_over() {
 }
 
 #[test]
+fn a_limit_longer_than_the_longest_wait_ends_the_run_and_one_worker_asks_again() {
+    let run = Run::new().start("a").start("b").limited(WorkerLimitKind::UsageLimit, Some(1 << 40));
+    // Its process was killed.
+    let run = run.with(Event::RunResumed { version: "0".into(), recipe: None });
+    let Step::Finish(end) = run.next(1_000) else { panic!("{:?}", run.next(1_000)) };
+    assert!(
+        matches!(end, Outcome::LimitTooLong { resets_at: Some(Timestamp(it)), .. } if it == 1 << 40)
+    );
+    let run = run.with(Event::RunEnded { outcome: end, left: None });
+    let run = run.with(Event::RunResumed { version: "0".into(), recipe: None }).start("a");
+    assert_eq!(run.next(1_000), poll(), "`b` waits for what the agent answers");
+}
+
+#[test]
 fn an_overload_halves_the_number_of_workers() {
     let run = Run::new().start("a").limited(WorkerLimitKind::Overload, None);
     let state = run.state();
