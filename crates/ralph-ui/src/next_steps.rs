@@ -144,7 +144,7 @@ fn suggest_resume(
 /// Returns notes without the names of the tasks whose workers did not read them, each once.
 pub(crate) fn drop_task_names<'a, 'b>(
     notes: impl Iterator<Item = &'a str>,
-    tasks: impl Iterator<Item = &'b TaskId> + Clone,
+    tasks: &(impl Iterator<Item = &'b TaskId> + Clone),
 ) -> Vec<&'a str> {
     let mut texts = Vec::new();
     for note in notes {

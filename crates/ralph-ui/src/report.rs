@@ -194,7 +194,7 @@ pub(crate) fn suggest_next_commands(summary: &Summary) -> Vec<(String, String)> 
         unread_notes: {
             let workers = summary.parallel_figures.iter().flat_map(|it| &it.tasks);
             let notes = summary.unread_notes.iter().map(String::as_str);
-            next_steps::drop_task_names(notes, workers.map(|it| &it.task))
+            next_steps::drop_task_names(notes, &workers.map(|it| &it.task))
         },
         run: Some(&summary.run),
     };

@@ -208,7 +208,7 @@ fn format_autorun_files(state: &RunState) -> String {
 fn collect_note_texts(state: &RunState) -> Vec<&str> {
     let notes = state.unread_notes().iter().filter(|_| state.recipe.role != Role::Plan);
     let workers = state.parallel.iter().flat_map(|it| it.jobs.keys());
-    next_steps::drop_task_names(notes.map(|note| note.text.as_str()), workers)
+    next_steps::drop_task_names(notes.map(|note| note.text.as_str()), &workers)
 }
 
 /// Returns the facts that select the next commands.

@@ -91,7 +91,7 @@ fn runs_end_alike_if_the_power_fails_at_any_call_of_the_coordinator_or_a_worker(
     check(&calm, &recipe, "calm");
     let (calls, of_worker) = (calm.0.borrow().calls, count_worker_calls(&calm, &id("a")));
     let mut lost = 0;
-    for death in (1..=calls).step_by(effort::choose_count(1, 5)) {
+    for death in (1..=calls).step_by(effort::choose_count(7, 11)) {
         let world = make();
         {
             let mut inner = world.0.borrow_mut();
