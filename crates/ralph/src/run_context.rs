@@ -275,6 +275,22 @@ impl RunContext {
         Err(CliError::new(ExitStatus::GitFailed, message).with_hint(hint))
     }
 
+    /// Fails if another git holds a lock on the index or the branch, so that the first commit of the
+    /// run would fail. Checked before the first paid agent call.
+    pub(crate) fn check_no_git_lock(&self, recipe: &Recipe) -> Result<(), CliError> {
+        let repository = match &self.repository {
+            Some(repository) if recipe.commits_everything() => repository,
+            Some(_) | None => return Ok(()),
+        };
+        let Some(lock) = repository.find_lasting_lock() else { return Ok(()) };
+        let message =
+            format!("git cannot commit here while the lock file `{}` exists", lock.display());
+        Err(CliError::new(ExitStatus::GitFailed, message).with_hint(
+            "another git program is at work here, or one crashed; if none is running, remove the \
+             file",
+        ))
+    }
+
     /// Fails if git could not make the commits of the run because the identity or the signing key is
     /// missing. Checked before the first paid agent call.
     pub(crate) fn check_can_commit(&self, recipe: &Recipe) -> Result<(), CliError> {
@@ -543,11 +559,10 @@ pub(crate) fn check_tree_is_clean(
         "there are uncommitted changes, and {who} is going to commit:\n{}",
         shown.join("\n")
     ));
-    let error = match others.and_then(unfinished_run::find_unfinished_run) {
-        Some(run) => error.with_hint(format!(
-            "`ralph resume {}` continues the last run, if they are its work",
-            run.id
-        )),
+    let error = match others.and_then(unfinished_run::find_resume_command) {
+        Some(command) => {
+            error.with_hint(format!("`{command}` continues the last run, if they are its work"))
+        }
         None => error,
     };
     let way = match recipe.parallel {

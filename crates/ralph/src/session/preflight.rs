@@ -11,6 +11,9 @@ use super::{Invocation, OpenedRun, RunOrigin};
 use crate::cli_error::CliError;
 use crate::run_context::{self, DirtyPlan};
 
+/// The program behind the worker host `fleet`.
+const FLEET: &str = "ralph-fleet";
+
 /// A check before a run.
 struct PreflightCheck {
     applies: AppliesTo,
@@ -25,10 +28,12 @@ enum AppliesTo {
 }
 
 /// The checks, in their order.
-const PREFLIGHT: [PreflightCheck; 7] = [
+const PREFLIGHT: [PreflightCheck; 9] = [
     PreflightCheck { applies: AppliesTo::Both, check: check_repository_exists },
     PreflightCheck { applies: AppliesTo::Both, check: check_can_have_workers },
+    PreflightCheck { applies: AppliesTo::Both, check: check_worker_host_exists },
     PreflightCheck { applies: AppliesTo::New, check: check_no_git_operation },
+    PreflightCheck { applies: AppliesTo::Both, check: check_no_git_lock },
     PreflightCheck { applies: AppliesTo::Both, check: check_can_commit },
     PreflightCheck { applies: AppliesTo::Resumed, check: check_history_unmoved },
     PreflightCheck { applies: AppliesTo::Both, check: check_tree_is_clean },
@@ -122,6 +127,31 @@ fn check_clones_fit(
         "`parallel.directory` moves the clones to another disk, `parallel.keepFree` sets what stays \
          free",
     ))
+}
+
+/// Fails if the worker host is a single word, and neither a name of the settings nor a program: it
+/// would be run as a command, and every worker would be lost.
+fn check_worker_host_exists(run: &OpenedRun<'_>) -> Result<(), CliError> {
+    let Some(host) = run.recipe.parallel.as_ref().and_then(|policy| policy.host.as_deref()) else {
+        return Ok(());
+    };
+    let program = host.strip_suffix(" workers").filter(|it| *it == FLEET).unwrap_or(host);
+    let is_word = |it: char| it.is_ascii_alphanumeric() || matches!(it, '-' | '_' | '.');
+    if !program.chars().all(is_word) || run.invocation.project.find_program(program).is_ok() {
+        return Ok(());
+    }
+    let complaint = CliError::for_input(format!("there is no worker host `{host}`"));
+    Err(if program == FLEET {
+        complaint.with_hint(format!("`{FLEET}` must be on the `PATH` of this machine"))
+    } else {
+        complaint.with_hint(format!(
+            "`{program}` is not in `parallel.workerHosts` and no program has this name"
+        ))
+    })
+}
+
+fn check_no_git_lock(run: &OpenedRun<'_>) -> Result<(), CliError> {
+    run.context.check_no_git_lock(&run.recipe)
 }
 
 fn check_no_git_operation(run: &OpenedRun<'_>) -> Result<(), CliError> {
