@@ -41,7 +41,7 @@ pub fn render_report(summary: &Summary) -> String {
     sections::add_gates(&mut page, summary);
     sections::add_events(&mut page, summary);
     sections::add_commits(&mut page, summary);
-    sections::add_changed_files(&mut page, &summary.changed_files);
+    sections::add_changed_files(&mut page, summary);
     sections::add_autorun_files(&mut page, &summary.autorun_changes);
     sections::add_notes(&mut page, summary);
     add_next_commands(&mut page, summary);

@@ -180,7 +180,12 @@ fn describe_changes(outcome: &Outcome, state: &RunState) -> Option<String> {
         files.iter().take(NAMED).map(|it| sanitize::sanitize_line(it, 60, "...")).collect();
     let more = if files.len() > NAMED { ", ..." } else { "" };
     let is_open = state.current.as_ref().is_some_and(|it| it.observation().is_some());
+    let given_up = state.tasks.iter().flat_map(|board| board.given_up.values());
+    let branches = given_up.filter(|it| it.branch.is_some()).count();
     let how = match state.totals.commits {
+        // The work tree is as it was before the tasks.
+        0 if branches == 1 && !is_open => ", on the failure branch",
+        0 if branches > 1 && !is_open => ", on the failure branches",
         0 => ", not committed; `git diff` and `git status` show them",
         _ if is_open => ", the last ones not committed",
         _ => "",

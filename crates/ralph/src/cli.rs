@@ -46,6 +46,7 @@ use texts::{
     NOTIFYING, NOTING, PAUSING, PLANNING, PLUGIN_CODES, RESUMING, RUNNING, SCAFFOLD, SERVING,
     STOPPING, TEMPLATES, TOPICS, TRUSTING, WORKING,
 };
+use texts::{BUILD_LIMIT, PLAN_LIMIT, PROMPT_LIMIT, RESUME_LIMIT};
 
 /// The whole command line.
 #[derive(Debug, Parser)]
@@ -170,7 +171,7 @@ pub(crate) enum CliCommand {
     Clean(CleanArgs),
     /// List the clones that workers of `ralph build --jobs` use, and unsaved work in them.
     Clones(ClonesArgs),
-    /// Do one job of a run on another machine: fetch it from the git remote, push the result.
+    /// Do one task for a run on another machine: fetch it from the git remote, push the result.
     #[command(name = "worker", after_help = WORKING)]
     RemoteWorker(RemoteWorkerArgs),
     /// Check agents, logins, git and this machine, and report how to fix problems.
@@ -262,13 +263,13 @@ pub(crate) struct RunArgs {
 /// Limits of a run, which may be changed when it is resumed.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct LimitArgs {
-    /// The agent: a command such as claude, or sim.
+    /// The agent: a command such as claude.
     #[arg(long, value_name = "NAME")]
     pub(crate) agent: Option<String>,
     /// The model the agent is to use.
     #[arg(long, value_name = "NAME")]
     pub(crate) model: Option<String>,
-    /// Stop after this many iterations [default: 10 for `run`, 15 for a task list, 3 to plan one, 50 otherwise].
+    /// Stop after this many iterations [default: 10].
     #[arg(
         short,
         long,
@@ -297,6 +298,7 @@ pub(crate) struct LimitArgs {
 
 /// Options of `prompt`.
 #[derive(Debug, Args)]
+#[command(mut_arg("maximum_iterations", |it| it.help(PROMPT_LIMIT)))]
 pub(crate) struct PromptArgs {
     /// The template file.
     pub(crate) file: PathBuf,
@@ -309,6 +311,7 @@ pub(crate) struct PromptArgs {
 
 /// Options of `plan`.
 #[derive(Debug, Args)]
+#[command(mut_arg("maximum_iterations", |it| it.help(PLAN_LIMIT)))]
 pub(crate) struct PlanArgs {
     /// Stop after this many iterations [default: 50 from specs, 3 for a task list].
     #[arg(value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
@@ -323,6 +326,7 @@ pub(crate) struct PlanArgs {
 /// Options of `build`.
 #[derive(Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "a flag is there or it is not")]
+#[command(mut_arg("maximum_iterations", |it| it.help(BUILD_LIMIT)))]
 pub(crate) struct BuildArgs {
     /// Stop after this many iterations [default: 50 for a plan, 15 for a task list]; with --task,
     /// give the task this many attempts.
@@ -343,7 +347,7 @@ pub(crate) struct BuildArgs {
     /// Count a task as done once its gates pass, without a review by a fresh agent.
     #[arg(long)]
     pub(crate) skip_review: bool,
-    /// Approve a task at this review whatever it finds, and report that [default: 5].
+    /// Approve a task at review N even if it requests changes, and mark it in the report [default: 5].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) review_cap: Option<u32>,
     /// Multiply every timeout.
@@ -407,10 +411,11 @@ pub(crate) struct StartArgs {
         hide_possible_values = true
     )]
     pub(crate) sandbox: Option<String>,
-    /// Run agent and gates without a sandbox, with all that you can do on this machine.
+    /// Run agent and gates without a sandbox, with your full rights on this machine.
     #[arg(long, conflicts_with = "sandbox")]
     pub(crate) no_sandbox: bool,
-    /// Show each prompt, command line, gate and git action; start no agent and change nothing.
+    /// Show the first prompt, its command line, the gates and the git actions; start no agent and change
+    /// nothing.
     #[arg(long)]
     pub(crate) dry_run: bool,
     /// Start although there are uncommitted changes; they become part of the first commit.
@@ -424,6 +429,7 @@ pub(crate) struct StartArgs {
 /// Options of `resume`.
 #[derive(Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "a flag is there or it is not")]
+#[command(mut_arg("maximum_iterations", |it| it.help(RESUME_LIMIT)))]
 pub(crate) struct ResumeArgs {
     /// The run; without it, the last one of this directory.
     pub(crate) run: Option<String>,

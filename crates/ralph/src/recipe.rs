@@ -456,7 +456,7 @@ fn build_agent_choice(
     let command = match (kind.origin(), command.as_str()) {
         (AgentOrigin::BuiltIn, "sim") if flags.is_empty() => {
             return Err(CliError::for_input("the scripted agent `sim` needs a scenario file")
-                .with_hint("name it as the first of `agent.flags`"));
+                .with_hint("`\"agent\": { \"kind\": \"sim\", \"command\": \"scenario.json\" }` in the settings names it"));
         }
         (AgentOrigin::BuiltIn, "sim") => flags.remove(0),
         // Every other agent is named by its program.

@@ -479,11 +479,10 @@ pub(crate) fn check_tree_is_clean(
         "there are uncommitted changes, and {who} is going to commit:\n{}",
         shown.join("\n")
     ));
-    let error = match others.and_then(unfinished_run::find_unfinished_run) {
-        Some(run) => error.with_hint(format!(
-            "`ralph resume {}` continues the last run, if they are its work",
-            run.id
-        )),
+    let error = match others.and_then(unfinished_run::find_resume_command) {
+        Some(command) => {
+            error.with_hint(format!("`{command}` continues the last run, if they are its work"))
+        }
         None => error,
     };
     let way = match recipe.parallel {

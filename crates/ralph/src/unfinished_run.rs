@@ -47,6 +47,17 @@ pub(crate) fn find_unfinished_run(state: &Path) -> Option<RunSummary> {
     is_unfinished.then_some(last)
 }
 
+/// Returns the command that continues the last run, if uncommitted changes may be the work of its
+/// last attempt.
+pub(crate) fn find_resume_command(state: &Path) -> Option<String> {
+    if let Some(run) = find_unfinished_run(state) {
+        return Some(format!("ralph resume {}", run.id));
+    }
+    let last = runs::find_last_run(state)?;
+    let Some(Outcome::IterationsUsedUp { limit }) = last.outcome else { return None };
+    Some(format!("ralph resume {} -m {}", last.id, limit.saturating_mul(2)))
+}
+
 /// Offers to resume an unfinished run: asks on a terminal, and elsewhere adds a warning. Returns the
 /// run that the user wants to resume.
 pub(crate) fn ask_to_resume(

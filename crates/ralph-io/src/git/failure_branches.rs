@@ -75,10 +75,13 @@ impl GitVcs {
                 if self.repository.has_ref(&format!("refs/heads/{name}"))? {
                     continue;
                 }
-                // `git branch --move` keeps the reflog and the user's settings of the branch.
+                // `git branch --move` keeps the reflog and the user's settings of the branch. It
+                // writes git's configuration, which is read-only in the sandbox, and starts no
+                // program.
                 let call =
                     self.repository.build_plumbing(&["branch", "--move", "--", branch, &name]);
-                let ran = self.repository.commands.run(call.with_ralph_identity())?;
+                let call = call.with_ralph_identity().without_sandbox();
+                let ran = self.repository.commands.run(call)?;
                 if ran.code == 0 {
                     return Ok(name);
                 }

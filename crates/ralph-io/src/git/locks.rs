@@ -10,7 +10,8 @@ use std::fs;
 use std::io;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::thread;
+use std::time::{Duration, SystemTime};
 
 use super::repository::GitRepository;
 use super::vcs::GitVcs;
@@ -73,6 +74,28 @@ impl GitRepository {
     pub fn set_stale_locks_aside(&self, since: SystemTime, aside: &Path) -> Vec<PathBuf> {
         let young = self.find_locks(aside).into_iter().filter(|lock| lock.made >= since);
         self.set_locks_aside(young.map(|lock| lock.path).collect(), aside)
+    }
+
+    /// Returns a lock on the index, on HEAD or on the current branch that another git holds for
+    /// longer than a status or a commit takes.
+    pub fn find_lasting_lock(&self) -> Option<PathBuf> {
+        const PAUSE: Duration = Duration::from_millis(100);
+        /// Editors run `git status` in the background, which takes a lock for a moment.
+        const TRIES: u32 = 20;
+        let head = bounded_read::read_file(&self.git_dir.join("HEAD"), LONGEST_PATH);
+        let head = String::from_utf8_lossy(&head.unwrap_or_default()).into_owned();
+        let mut locks = vec![self.git_dir.join("index.lock"), self.git_dir.join("HEAD.lock")];
+        if let Some(branch) = head.trim_end().strip_prefix("ref: ") {
+            locks.push(self.common_dir().join(format!("{branch}.lock")));
+        }
+        for _ in 0..TRIES {
+            locks.retain(|lock| lock.symlink_metadata().is_ok());
+            if locks.is_empty() {
+                return None;
+            }
+            thread::sleep(PAUSE);
+        }
+        locks.into_iter().next()
     }
 
     fn set_locks_aside(&self, locks: Vec<PathBuf>, aside: &Path) -> Vec<PathBuf> {

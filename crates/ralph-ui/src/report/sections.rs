@@ -276,11 +276,18 @@ pub(super) fn add_commits(page: &mut String, summary: &Summary) {
 const MOST_FILES: usize = 50;
 
 /// Lists the files that the run changed.
-pub(super) fn add_changed_files(page: &mut String, files: &[String]) {
+pub(super) fn add_changed_files(page: &mut String, summary: &Summary) {
+    let files = &summary.changed_files;
     if files.is_empty() {
         return;
     }
-    page.push_str(&format!("\n## Changed files: {}\n\n", files.len()));
+    let commits = summary.commits.count + summary.agent_commits;
+    let place = match (commits, summary.failure_branches.count) {
+        (0, 1) => ", on the failure branch",
+        (0, 2..) => ", on the failure branches",
+        (_, _) => "",
+    };
+    page.push_str(&format!("\n## Changed files: {}{place}\n\n", files.len()));
     for file in files.iter().take(MOST_FILES) {
         page.push_str(&format!("- {}\n", escape_markdown(file)));
     }

@@ -148,6 +148,9 @@ fn find_command_tip(word: &str) -> Option<&'static str> {
         "continue" => "`ralph resume` continues a run",
         "abort" | "cancel" | "kill" | "quit" => "`ralph stop` stops the run, `--now` at once",
         "list" | "runs" => "`ralph tasks` lists tasks, `ralph resume --list` runs",
+        "undo" | "revert" | "rollback" => {
+            "`ralph report` names the refs; see docs/trouble.md, Undoing a run"
+        }
         "version" => "`ralph --version` prints the version",
         _ => return None,
     })

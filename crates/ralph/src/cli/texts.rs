@@ -7,13 +7,13 @@ Exit codes:
     0  the work is complete
     1  it stopped before completion: iterations, time or cost used up, or tasks failed
     2  bad settings or arguments, or a prompt is missing
-    3  another run is active in this directory
+    3  another run is active in this work tree
     4  the agent failed more often than its retries, or cannot run at all
     5  a git operation failed
   130  interrupted
 
-`ralph help TOPIC` explains: cost, exit-codes, files, gates, overnight, prompts, sandbox, settings,
-tasks, variables. `ralph help COMMAND` shows the options of a command.";
+`ralph help TOPIC` explains: agents, cost, exit-codes, files, gates, overnight, parallel, prompts,
+sandbox, settings, tasks, variables. `ralph help COMMAND` shows the options of a command.";
 
 pub(super) const RUNNING: &str = "\
 Examples:
@@ -47,6 +47,11 @@ In both, all other changes of the agent are reverted.
 task list, and else a directory `specs` means specifications.";
 
 pub(super) const BUILDING: &str = "\
+Examples:
+  ralph build 40 --max-cost 20        at most 40 iterations and 20 dollars
+  ralph build -j 4                    up to four tasks at the same time
+  ralph build --task US-003           only this task
+
 With an implementation plan, the agent chooses one open item in each iteration, does it, commits,
 and reports when all is done. With a task list, ralph chooses, checks and commits.
 
@@ -86,7 +91,8 @@ Exit codes:
   130  Ctrl-C or the end of input at a question: nothing is written";
 
 pub(super) const TOPICS: &str = "\
-Topics: cost, exit-codes, files, gates, overnight, prompts, sandbox, settings, tasks, variables.";
+Topics: agents, cost, exit-codes, files, gates, overnight, parallel, prompts, sandbox, settings,
+tasks, variables.";
 
 pub(super) const COMPLETING: &str = "\
 To load it in every new shell:
@@ -173,6 +179,15 @@ Exit codes:
     3  the job was canceled, or another attempt has begun
     5  the result could not be pushed; the same command tries again without asking an agent
   130  stopped by a signal";
+
+// The help of `--maximum-iterations` where the default of `ralph run` does not apply.
+pub(super) const PROMPT_LIMIT: &str = "Stop after this many iterations [default: 50]";
+pub(super) const PLAN_LIMIT: &str =
+    "Stop after this many iterations [default: 50 from specs, 3 for a task list]";
+pub(super) const BUILD_LIMIT: &str =
+    "Stop after this many iterations [default: 50 for a plan, 15 for a task list]";
+pub(super) const RESUME_LIMIT: &str =
+    "Stop after this many iterations in total [default: the limit of the run]";
 
 #[cfg(test)]
 mod tests {

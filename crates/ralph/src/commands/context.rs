@@ -48,9 +48,22 @@ pub(crate) fn main(common: &CommonArgs, args: &ContextArgs) -> Result<ExitStatus
         repository.map(|repository| GitVcs::new(repository, layout.run_dir(&state.run).path()));
     let vcs = git.as_mut().map(|git| -> &mut dyn Vcs { git });
     let mut inputs = PreviewInputs::for_project(&project, &loaded, vcs);
-    let preview = preview_call(&mut inputs, state)?;
+    let preview = match preview_call(&mut inputs, state)? {
+        NextCall::Call(preview) => *preview,
+        NextCall::Nothing { why } => {
+            screen::print_foreign_text(&if args.json {
+                format!("{:#}\n", json!({ "run": run, "nothingToDo": why }))
+            } else {
+                format!("There is nothing to do: {why}\n")
+            });
+            return Ok(ExitStatus::Complete);
+        }
+    };
     let (first, preview) = match find_compaction(&preview) {
-        Some(first) => (Some(first), preview_call(&mut inputs, skip_compaction(&preview.state))?),
+        Some(first) => match preview_call(&mut inputs, skip_compaction(&preview.state))? {
+            NextCall::Call(next) => (Some(first), *next),
+            NextCall::Nothing { .. } => (None, preview),
+        },
         None => (None, preview),
     };
     let warnings = first.iter().flat_map(|first| &first.call.warnings);
@@ -69,6 +82,15 @@ pub(crate) fn main(common: &CommonArgs, args: &ContextArgs) -> Result<ExitStatus
     Ok(ExitStatus::Complete)
 }
 
+/// What comes next.
+enum NextCall {
+    Call(Box<PreviewedCall>),
+    /// The work is done, or nothing of it can be done.
+    Nothing {
+        why: String,
+    },
+}
+
 /// An agent call, and the state in which it is made.
 struct PreviewedCall {
     state: RunState,
@@ -85,10 +107,7 @@ struct CompactionPreview {
 
 /// Returns the next call of a run, also of one that has used up its limits or that is limited to a
 /// task which cannot begin.
-fn preview_call(
-    inputs: &mut PreviewInputs<'_>,
-    mut state: RunState,
-) -> Result<PreviewedCall, CliError> {
+fn preview_call(inputs: &mut PreviewInputs<'_>, mut state: RunState) -> Result<NextCall, CliError> {
     // More is allowed to a run that is resumed with `-m` or `--max-cost`.
     state.recipe.limits.budget = Budget::default();
     if state.current.is_none() && state.iterations >= state.last_iteration() {
@@ -106,7 +125,9 @@ fn preview_call(
         (_, _) => preview,
     };
     match (preview.call, preview.foreseen) {
-        (Some(call), Foreseen { state, .. }) => Ok(PreviewedCall { state, call }),
+        (Some(call), Foreseen { state, .. }) => {
+            Ok(NextCall::Call(Box::new(PreviewedCall { state, call })))
+        }
         (None, Foreseen { next: ForeseenAct::Open(_), state, .. }) => {
             Err(CliError::for_input(format!(
                 "the agent of iteration {} has answered, and the next prompt depends on its gate results",
@@ -115,7 +136,7 @@ fn preview_call(
             .with_hint("`ralph resume --dry-run` shows the next step"))
         }
         (None, Foreseen { next: ForeseenAct::Finish(outcome), .. }) => {
-            Err(CliError::for_input(format!("there is nothing to do: {outcome}")))
+            Ok(NextCall::Nothing { why: outcome.to_string() })
         }
         (None, Foreseen { next: ForeseenAct::Call(_), .. }) => {
             Err(CliError::for_input("there is nothing to do"))

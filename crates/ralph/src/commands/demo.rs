@@ -238,7 +238,7 @@ fn format_report(
         ralph_io::git::scratch::read_log(&place.project, &project.env, &Watch::new_detached())
             .map_err(CliError::from_git_error)?;
     text.push_str(&format!("\nThe history; ralph committed only what passed:\n{log}"));
-    text.push_str("\nWith an agent of your own: ralph run -p \"...\" --agent claude\n");
+    text.push_str("\nWith your own agent: `ralph init`, then `ralph run \"...\"`\n");
     Ok(text)
 }
 

@@ -19,12 +19,14 @@ pub(crate) struct HelpTopic {
 }
 
 /// Every topic.
-pub(crate) const TOPICS: [HelpTopic; 10] = [
+pub(crate) const TOPICS: [HelpTopic; 12] = [
+    HelpTopic { name: "agents", text: include_str!("../../help/agents.md") },
     HelpTopic { name: "cost", text: include_str!("../../help/cost.md") },
     HelpTopic { name: "exit-codes", text: include_str!("../../help/exit-codes.md") },
     HelpTopic { name: "files", text: include_str!("../../help/files.md") },
     HelpTopic { name: "gates", text: include_str!("../../help/gates.md") },
     HelpTopic { name: "overnight", text: include_str!("../../help/overnight.md") },
+    HelpTopic { name: "parallel", text: include_str!("../../help/parallel.md") },
     HelpTopic { name: "prompts", text: include_str!("../../help/prompts.md") },
     HelpTopic { name: "sandbox", text: include_str!("../../help/sandbox.md") },
     HelpTopic { name: "settings", text: include_str!("../../help/settings.md") },
@@ -44,7 +46,9 @@ impl HelpTopic {
 pub(crate) fn main(common: &CommonArgs, args: &HelpArgs) -> Result<ExitStatus, CliError> {
     let words: Vec<&str> = args.words.iter().map(String::as_str).collect();
     let topic = match words.as_slice() {
-        [name] => TOPICS.iter().find(|topic| topic.name == *name),
+        // Other words for it.
+        ["jobs" | "fleet" | "workers"] => find_topic("parallel"),
+        [name] => find_topic(name),
         _ => None,
     };
     let text = match topic {
@@ -60,6 +64,10 @@ pub(crate) fn main(common: &CommonArgs, args: &HelpArgs) -> Result<ExitStatus, C
     };
     screen::print_data(&text);
     Ok(ExitStatus::Complete)
+}
+
+fn find_topic(name: &str) -> Option<&'static HelpTopic> {
+    TOPICS.iter().find(|topic| topic.name == name)
 }
 
 fn is_command(name: &str) -> bool {

@@ -32,6 +32,9 @@ pub(crate) struct PreflightInputs<'a> {
     pub(crate) resumed: Option<&'a RunState>,
 }
 
+/// The program behind the worker host `fleet`.
+const FLEET: &str = "ralph-fleet";
+
 /// A check before a run.
 struct PreflightCheck {
     applies: AppliesTo,
@@ -46,10 +49,12 @@ enum AppliesTo {
 }
 
 /// The checks, in their order.
-const PREFLIGHT: [PreflightCheck; 7] = [
+const PREFLIGHT: [PreflightCheck; 9] = [
     PreflightCheck { applies: AppliesTo::Both, check: check_repository_exists },
     PreflightCheck { applies: AppliesTo::Both, check: check_can_have_workers },
+    PreflightCheck { applies: AppliesTo::Both, check: check_worker_host_exists },
     PreflightCheck { applies: AppliesTo::New, check: check_no_git_operation },
+    PreflightCheck { applies: AppliesTo::Both, check: check_no_git_lock },
     PreflightCheck { applies: AppliesTo::Both, check: check_can_commit },
     PreflightCheck { applies: AppliesTo::Resumed, check: check_history_unmoved },
     PreflightCheck { applies: AppliesTo::Both, check: check_tree_is_clean },
@@ -158,6 +163,41 @@ fn check_clones_fit(
     Err(build_refusal(policy, &why).with_hint(
         "`parallel.directory` moves the clones to another disk, `parallel.keepFree` sets what stays \
          free",
+    ))
+}
+
+/// Fails if the worker host is a single word, and neither a name of the settings nor a program: it
+/// would be run as a command, and every worker would be lost.
+fn check_worker_host_exists(run: &PreflightInputs<'_>) -> Result<(), CliError> {
+    let Some(host) = run.recipe.parallel.as_ref().and_then(|policy| policy.host.as_deref()) else {
+        return Ok(());
+    };
+    let program = host.strip_suffix(" workers").filter(|it| *it == FLEET).unwrap_or(host);
+    let is_word = |it: char| it.is_ascii_alphanumeric() || matches!(it, '-' | '_' | '.');
+    if !program.chars().all(is_word) || run.project.find_program(program).is_ok() {
+        return Ok(());
+    }
+    let complaint = CliError::for_input(format!("there is no worker host `{host}`"));
+    Err(if program == FLEET {
+        complaint.with_hint(format!("`{FLEET}` must be on the `PATH` of this machine"))
+    } else {
+        complaint.with_hint(format!(
+            "`{program}` is not in `parallel.workerHosts` and no program has this name"
+        ))
+    })
+}
+
+/// Fails if another git holds a lock on the index or the branch, so that the first commit of the run
+/// would fail.
+fn check_no_git_lock(run: &PreflightInputs<'_>) -> Result<(), CliError> {
+    let repository = match run.repository {
+        Some(repository) if run.recipe.commits_everything() => repository,
+        Some(_) | None => return Ok(()),
+    };
+    let Some(lock) = repository.find_lasting_lock() else { return Ok(()) };
+    let message = format!("git cannot commit here while the lock file `{}` exists", lock.display());
+    Err(CliError::new(ExitStatus::GitFailed, message).with_hint(
+        "another git program is at work here, or one crashed; if none is running, remove the file",
     ))
 }
 

@@ -10,12 +10,14 @@ use serde_json::json;
 
 use crate::{done, repository, sealed};
 
-const TOPICS: [&str; 10] = [
+const TOPICS: [&str; 12] = [
+    "agents",
     "cost",
     "exit-codes",
     "files",
     "gates",
     "overnight",
+    "parallel",
     "prompts",
     "sandbox",
     "settings",
@@ -45,6 +47,10 @@ fn every_topic_fits_two_screens_and_a_narrow_terminal() {
         );
         assert!(!text.starts_with('#'), "{text}");
     }
+    let parallel = sealed.run_ralph(&["help", "parallel"]).stdout;
+    for other in ["jobs", "fleet", "workers"] {
+        assert_eq!(sealed.run_ralph(&["help", other]).expect_code(0).stdout, parallel);
+    }
     let help = sealed.run_ralph(&["--help"]).expect_code(0).stdout;
     let missing: Vec<&&str> = TOPICS.iter().filter(|it| !help.contains(**it)).collect();
     assert!(missing.is_empty(), "{missing:?}");
@@ -68,11 +74,12 @@ fn commands_are_explained_too() {
     let all = sealed.run_ralph(&["help"]).expect_code(0).stdout;
     assert_eq!(all, sealed.run_ralph(&["--help"]).stdout);
     for (words, reported) in [
-        (&["gate"][..], "did you mean `ralph help gates`?"),
+        (&["paralel"][..], "did you mean `ralph help parallel`?"),
+        (&["gate"], "did you mean `ralph help gates`?"),
         (&["biuld"], "did you mean `ralph help build`?"),
         (&["__sim"], "There is no topic and no command `__sim`"),
         (&["run", "fast"], "There is no topic and no command `fast`"),
-        (&["zzz"], "topics: cost, exit-codes"),
+        (&["zzz"], "topics: agents, cost, exit-codes"),
     ] {
         sealed.run_ralph(&[&["help"], words].concat()).expect_code(2).expect_stderr(reported);
     }
@@ -363,6 +370,7 @@ fn mistaken_commands_get_a_suggestion() {
         (&["biuld"], "'build'"),
         (&["statuss"], "a similar subcommand exists: 'status'"),
         (&["specs"], "tip: `ralph init --workflow specs`"),
+        (&["undo"], "docs/trouble.md, Undoing a run"),
         (&["config"], "tip: `ralph help settings`"),
         (&["start"], "tip: `ralph run TEXT` loops a prompt"),
         (&["init", "tasks"], "tip: `ralph init --workflow WORKFLOW`"),

@@ -1,7 +1,8 @@
 //! The guides in `docs`: every marked command line is run, all others are parsed, and every page
 //! is listed and has valid links. A fenced block that begins with `sh run` is run, line by line,
-//! in a project named in the comment above it: `<!-- project: tasks -->`. Files that a block
-//! leaves are there for the next one of the same page.
+//! in a project named in the comment above it: `<!-- project: tasks -->`, or with a command that is
+//! run first and that readers do not see: `<!-- project: tasks; first: ralph build -->`. Files that
+//! a block leaves are there for the next one of the same page.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -120,12 +121,14 @@ fn marked_commands_of_the_guides_work() {
         let mut current: Option<(&str, Sealed)> = None;
         for block in blocks(&page).into_iter().filter(|it| it.info == "sh run") {
             let wanted = block.project.unwrap_or("repository");
+            let mut first = "";
             if current.as_ref().is_none_or(|(known, _)| *known != wanted) {
-                current = Some((wanted, project(wanted)));
+                let (kind, setup) = wanted.split_once("; first: ").unwrap_or((wanted, ""));
+                (current, first) = (Some((wanted, project(kind))), setup);
             }
             let Some((_, sealed)) = &current else { continue };
             let mut command = sealed.build_command("sh");
-            command.args(["-e", "-c", &block.text]);
+            command.args(["-e", "-c", &format!("{first}\n{}", block.text)]);
             let end = Running::start_command(command).wait_for_end();
             let reported = format!("{name}:\n{}\n{}\n{}", block.text, end.stdout, end.stderr);
             assert_eq!(end.code, Some(0), "{reported}");

@@ -197,7 +197,7 @@ fn format_report(
     Ok(format!(
         "\nThe workers worked for {} in {} of wall time. Conflicts: {conflicts}; a\ntask with \
          one starts again with the merged files.\n\nThe history; ralph committed only what passed after the \
-         merge:\n{log}\nWith an agent of your own: ralph build --jobs 3\n",
+         merge:\n{log}\nWith your own agent: `ralph init`, then `ralph build --jobs 3`\n",
         Millis(worked),
         Millis(ran)
     ))

@@ -133,7 +133,9 @@ fn context_continues_from_the_last_run() {
     let shown = facts["prompt"].as_str().expect("a prompt");
     assert_eq!(without_token(shown), without_token(&sealed.prompts()[1]));
     // Nothing is left to do, and the run cannot continue.
-    sealed.run_ralph(&["context"]).expect_code(2).expect_stderr("There is nothing to do");
+    let end = sealed.run_ralph(&["context"]).expect_code(0);
+    assert_eq!(end.stdout, "There is nothing to do: complete\n");
+    assert_eq!(looked_at(&sealed, &[]), json!({ "run": null, "nothingToDo": "complete" }));
 }
 
 #[test]

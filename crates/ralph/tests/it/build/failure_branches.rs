@@ -10,6 +10,10 @@ use super::{
 
 /// A task that needs two lines, and an agent that adds one per attempt.
 fn halfway() -> Sealed {
+    fail_once(prepare_halfway())
+}
+
+fn prepare_halfway() -> Sealed {
     let calls: Value = json!([{ "do": [
         { "append": { "path": "a.txt", "text": "line\n" } }, handoff("One line.")
     ] }]);
@@ -17,8 +21,13 @@ fn halfway() -> Sealed {
         "guardrails": [{ "command": "test $(wc -l < a.txt) -ge 2" }],
         "tasks": { "maxAttempts": 1 }
     }));
-    let sealed = project(&[task("a", &[])], &calls, &with);
-    build(&sealed, &[]).expect_code(1);
+    project(&[task("a", &[])], &calls, &with)
+}
+
+fn fail_once(sealed: Sealed) -> Sealed {
+    let end = build(&sealed, &[]).expect_code(1);
+    let reported = end.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(!reported.contains("not committed"), "{}", end.stderr);
     assert_eq!(failure_branches(&sealed).len(), 1);
     assert_statuses(&sealed, &[("a", "failed")]);
     sealed
@@ -36,6 +45,53 @@ fn failure_branch_work_can_be_continued() {
     let branches = failure_branches(&sealed);
     assert!(branches.len() == 1 && branches[0].starts_with("wip/archive/"), "{branches:?}");
     assert_clean(&sealed);
+}
+
+/// There git's configuration is read-only, and renaming a branch writes it.
+#[test]
+fn a_failed_task_is_tried_again_in_the_sandbox() {
+    for words in [&["--from-shelf"][..], &["--fresh", "2"], &["2"]] {
+        let sealed = fail_once(prepare_halfway().with_sandbox());
+        build(&sealed, &[&["--task", "a"], words].concat()).expect_code(0);
+        assert_eq!(sealed.read_file("a.txt"), "line\nline\n", "{words:?}");
+        assert_statuses(&sealed, &[("a", "done")]);
+        let branches = failure_branches(&sealed);
+        assert!(branches.len() == 1 && branches[0].starts_with("wip/archive/"), "{branches:?}");
+        assert_clean(&sealed);
+    }
+}
+
+#[test]
+fn uncommitted_work_after_an_iteration_limit_names_the_resume_command() {
+    let sealed = prepare_halfway();
+    sealed.write_file(".ralph/settings.local.json", r#"{"tasks": {"maxAttempts": 4}}"#);
+    let end = build(&sealed, &["1"]).expect_code(1);
+    assert!(sealed.project_dir().join("a.txt").exists(), "{}", end.stderr);
+    let run = sealed.runs().pop().expect("a run");
+    let run = run.file_name().and_then(|it| it.to_str()).expect("an id").to_owned();
+    let refused = build(&sealed, &[]).expect_code(2);
+    let reported = refused.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(reported.contains(&format!("`ralph resume {run} -m 2` continues")), "{reported}");
+    sealed.run_ralph(&["resume", &run, "-m", "2"]).expect_code(0);
+    assert_statuses(&sealed, &[("a", "done")]);
+}
+
+/// An earlier attempt left its files in the work tree; the failure branch has them in the end.
+#[test]
+fn the_end_of_a_run_says_that_changes_are_on_the_failure_branch() {
+    let calls: Value = json!([{ "do": [
+        { "append": { "path": "a.txt", "text": "line\n" } }, handoff("One line.")
+    ] }]);
+    let with = settings(json!({
+        "guardrails": [{ "command": "false" }], "baseline": "off", "tasks": { "maxAttempts": 2 }
+    }));
+    let sealed = project(&[task("a", &[])], &calls, &with);
+    let end = build(&sealed, &[]).expect_code(1);
+    let reported = end.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(reported.contains("changed: 1 file: a.txt, on the failure branch"), "{}", end.stderr);
+    assert!(!sealed.project_dir().join("a.txt").exists());
+    let report = sealed.run_ralph(&["report"]).expect_code(0).stdout;
+    assert!(report.contains("## Changed files: 1, on the failure branch\n"), "{report}");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! A run over a list that is killed in the middle has the same result.
 
+use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
 use rustix::process::Signal;
@@ -38,14 +39,18 @@ fn a_kill_between_two_attempts_leaves_the_work_to_the_next() {
 fn a_run_that_ends_before_its_commit_leaves_no_task_done() {
     for (next, asked) in [(&["resume"][..], 1), (&["build", "--include-dirty"], 2)] {
         let sealed = project(&[task("a", &[])], &worker(), &settings(json!({})));
-        let lock = ".git/refs/heads/main.lock";
-        sealed.write_file(lock, "");
-        build(&sealed, &[]).expect_code(5).expect_stderr("main.lock");
+        // Before there is any work, hooks are only tested.
+        let hook = sealed.project_dir().join(".git/hooks/commit-msg");
+        fs::create_dir_all(hook.parent().expect("there")).expect("made");
+        fs::write(&hook, "#!/bin/sh\ntest ! -e a.txt || { echo 'not now'; exit 1; }\n")
+            .expect("written");
+        fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).expect("set");
+        build(&sealed, &[]).expect_code(5).expect_stderr("not now");
         assert_statuses(&sealed, &[("a", "in_progress")]);
         assert_eq!(made(&sealed), [""; 0]);
         // No file was edited.
         assert!(!format!("{:?}", sealed.find_events("tasks_read")).contains("edited"));
-        std::fs::remove_file(sealed.project_dir().join(lock)).expect("removed");
+        fs::remove_file(hook).expect("removed");
         sealed.run_ralph(next).expect_code(0);
         assert_statuses(&sealed, &[("a", "done")]);
         assert_eq!(made(&sealed).len(), 1);
@@ -85,7 +90,7 @@ fn kill_around_the_commit_leaves_a_consistent_state() {
         // Then ralph leaves the branch to git.
         sealed.run_git(&["config", "core.sharedRepository", "false"]);
         sealed.write_program("git", &deadly_git(moment));
-        std::fs::write(sealed.root().join("die"), "").expect("written");
+        fs::write(sealed.root().join("die"), "").expect("written");
         let died = build(&sealed, &[]);
         assert_eq!(died.code, None, "{}", died.stderr);
         assert_statuses(&sealed, &[("a", "done")]);
@@ -125,10 +130,10 @@ fn changes_while_stopped_pass_the_gates_too() {
         if let Some(text) = edit {
             sealed.write_file("a.txt", text);
         }
-        std::fs::write(root.join("go"), "").expect("written");
+        fs::write(root.join("go"), "").expect("written");
         sealed.run_ralph(&["resume"]).expect_code(0);
         assert_statuses(&sealed, &[("a", "done")]);
-        let runs = std::fs::read_to_string(root.join("ran")).expect("it ran").lines().count();
+        let runs = fs::read_to_string(root.join("ran")).expect("it ran").lines().count();
         let (expected, text) = match edit {
             // Gates that passed on the same tree are not run again.
             None => (1, "good of 1\n"),
@@ -184,7 +189,7 @@ fn protected_changes_after_the_end_are_reported_before_an_agent_call() {
         wait_until("an agent is at work", || root.join("waits").exists());
         running.stop_at_once();
         let (before, asked) = (sealed.read_file(".ralph/settings.json"), sealed.prompts().len());
-        std::fs::write(root.join("go"), "").expect("written");
+        fs::write(root.join("go"), "").expect("written");
 
         // The usual case: fix the settings, and resume.
         sealed.write_script(&calls, &gates("20m"));
@@ -249,7 +254,7 @@ fn new_protected_files_are_reported_too() {
     assert_eq!(sealed.prompts().len(), asked, "no agent was called");
     assert_eq!(sealed.read_file("tests/new.txt"), "by hand\n");
     // The hint is to move the new file away.
-    std::fs::remove_dir_all(sealed.project_dir().join("tests")).expect("removed");
+    fs::remove_dir_all(sealed.project_dir().join("tests")).expect("removed");
     sealed.run_ralph(&["resume"]).expect_code(0);
     assert_statuses(&sealed, &[("a", "done")]);
     assert_clean(&sealed);
@@ -264,9 +269,8 @@ fn run_stopped_after_its_commit_remembers_it() {
     sealed.write_file("plan.json", &format!("{:#}\n", plan(&[task("a", &[]), task("b", &[])])));
     commit_all(&sealed);
     let hook = sealed.project_dir().join(".git/hooks/post-commit");
-    std::fs::write(&hook, "#!/bin/sh\ntest -e waits || { touch waits; sleep 60; }\n")
-        .expect("written");
-    std::fs::set_permissions(&hook, std::fs::Permissions::from_mode(0o755)).expect("set");
+    fs::write(&hook, "#!/bin/sh\ntest -e waits || { touch waits; sleep 60; }\n").expect("written");
+    fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).expect("set");
     let running = sealed.start_ralph(&["build"]);
     wait_until("the hook is at work", || sealed.project_dir().join("waits").exists());
     running.stop_at_once();

@@ -132,9 +132,11 @@ fn stale_git_lock_is_named_and_kept() {
         let name = lock.rsplit('/').next().expect("a name");
         let reported: String = end.stderr.split_whitespace().collect();
         assert!(reported.contains(name), "{lock}: {}", end.stderr);
+        assert!(end.stderr.contains("hint: another git program"), "{lock}: {}", end.stderr);
+        assert_eq!(sealed.prompts(), [""; 0], "{lock}: no agent was called");
         assert!(sealed.project_dir().join(lock).exists(), "{lock}");
         std::fs::remove_file(sealed.project_dir().join(lock)).expect("removed");
-        sealed.run_ralph(&["resume"]).expect_code(0);
+        sealed.run_ralph(&["run", "-p", "base"]).expect_code(0);
         assert_eq!(sealed.subjects().len(), 4, "{lock}");
         assert_eq!(sealed.survivors(), [""; 0], "{lock}");
     }

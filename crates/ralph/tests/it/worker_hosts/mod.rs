@@ -332,6 +332,22 @@ fn for_each_host(scene: impl Fn(&HostRow, &HostWorld, Job)) {
 }
 
 #[test]
+fn a_run_refuses_a_misspelled_host() {
+    let world = HostWorld::new(&["a"], json!({}));
+    for (host, reported) in [
+        ("hpcc", "`hpcc` is not in `parallel.workerHosts` and no program has this name"),
+        ("fleet", "`ralph-fleet` must be on the `PATH` of this machine"),
+    ] {
+        let ended = world.sealed.run_ralph(&["build", "--jobs", "2", "--worker-host", host]);
+        let ended = ended.expect_code(2).stderr;
+        let joined = ended.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(joined.contains(reported), "{host}: {ended}");
+    }
+    assert_eq!(world.calls(), 0);
+    assert_eq!(world.sealed.runs().len(), 0);
+}
+
+#[test]
 fn a_run_refuses_a_host_of_another_version() {
     let world = HostWorld::new(&["a"], json!({}));
     let hello = HostReport::Hello { protocol: PROTOCOL, version: "0.0.1".to_owned(), send: true };
