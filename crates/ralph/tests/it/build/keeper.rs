@@ -267,8 +267,10 @@ fn code_changes_of_a_reviewer_are_reverted_and_its_verdict_counts() {
     let end = build(&sealed, &[]).expect_code(0);
     let message = shown(&end.stderr);
     assert!(message.contains("the reviewer changed files, which was undone; kept on"), "{message}");
-    // This one is no event of the run; the others are about the sandbox and the branch.
-    assert!(message.contains(", 3 warnings"), "{message}");
+    // The others are about the sandbox and the branch.
+    assert!(message.contains(", 4 warnings"), "{message}");
+    let report = sealed.run_ralph(&["report"]).expect_code(0).stdout;
+    assert!(report.contains("the reviewer changed files, which was undone"), "{report}");
     assert_eq!(sealed.read_file("US-1.txt"), "1\n");
     assert_eq!(
         made(&sealed),
