@@ -84,6 +84,67 @@ impl<'a> ToolInputFields<'a> {
     }
 }
 
+/// The texts of an edit in a tool's input, under the names that agents give them.
+#[derive(Debug, Default, Deserialize)]
+struct EditFields<'a> {
+    #[serde(
+        borrow,
+        default,
+        alias = "oldString",
+        alias = "old_text",
+        alias = "old_str",
+        deserialize_with = "read_lenient"
+    )]
+    old_string: Option<Text<'a>>,
+    #[serde(
+        borrow,
+        default,
+        alias = "newString",
+        alias = "new_text",
+        alias = "new_str",
+        deserialize_with = "read_lenient"
+    )]
+    new_string: Option<Text<'a>>,
+    /// A whole new file.
+    #[serde(borrow, default, alias = "file_text", deserialize_with = "read_lenient")]
+    content: Option<Text<'a>>,
+}
+
+/// What an edit removes and adds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct EditTexts {
+    removed: String,
+    added: String,
+}
+
+impl EditTexts {
+    /// Reads the input of a tool; `None` if it changes no text.
+    pub(super) fn from_raw(raw: &str) -> Option<Self> {
+        let fields: EditFields<'_> = serde_json::from_str(raw).ok()?;
+        let text = |text: &Option<Text<'_>>| text.as_ref().map(|text| text.0.to_string());
+        let added = text(&fields.new_string).or_else(|| text(&fields.content));
+        Self::new(&text(&fields.old_string).unwrap_or_default(), &added.unwrap_or_default())
+    }
+
+    /// Returns the lines that differ, cut to what is shown; `None` if none do.
+    pub(super) fn new(removed: &str, added: &str) -> Option<Self> {
+        let (old, new): (Vec<&str>, Vec<&str>) =
+            (removed.lines().collect(), added.lines().collect());
+        let is_same = |pair: &(&&str, &&str)| pair.0 == pair.1;
+        let start = old.iter().zip(&new).take_while(is_same).count();
+        let (old, new) = (&old[start..], &new[start..]);
+        let end = old.iter().rev().zip(new.iter().rev()).take_while(is_same).count();
+        let join = |lines: &[&str]| shorten_text(&lines[..lines.len() - end].join("\n"));
+        let texts = Self { removed: join(old), added: join(new) };
+        (texts.removed != texts.added).then_some(texts)
+    }
+
+    /// Returns the event for a file.
+    pub(super) fn into_event(self, path: String) -> AgentEvent {
+        AgentEvent::FileEdited { path, removed: self.removed, added: self.added }
+    }
+}
+
 /// Returns a tool's output, cut to a length fit for an event.
 pub(super) fn shorten_output(text: &str) -> String {
     excerpt_text(text, OUTPUT_CHARS)

@@ -18,6 +18,7 @@ use super::{exit_failure, rate_limit_text};
 pub(crate) static ADAPTER: AgentAdapter = AgentAdapter {
     // Historical default: cline was the first agent read as plain text.
     default_program: Some("cline"),
+    takes_model: false,
     capabilities: |_| Capabilities { text_mode: TextMode::Plain, ..Capabilities::default() },
     ..AgentAdapter::new(AgentKind::Text, build_call, |request, _| {
         Box::new(TextTranslator::new(request))
@@ -39,6 +40,8 @@ pub(super) fn build_call(
 pub(super) struct TextTranslator {
     command: String,
     echo: EchoFilter,
+    /// Whether something was removed as a part of the prompt.
+    has_echoed: bool,
 }
 
 impl Translate for TextTranslator {
@@ -50,6 +53,7 @@ impl Translate for TextTranslator {
             return Self::parse_text(text);
         }
         let passed = self.echo.feed(text.as_bytes());
+        self.has_echoed |= passed.is_empty();
         Self::parse_text(String::from_utf8_lossy(&passed).into_owned())
     }
 
@@ -64,13 +68,16 @@ impl Translate for TextTranslator {
     }
 
     fn judge(&self, evidence: &Evidence<'_>) -> Option<Failure> {
-        judge_exit(&self.command, "it printed nothing", evidence)
+        let silence =
+            if self.has_echoed { "it printed only its prompt" } else { "it printed nothing" };
+        judge_exit(&self.command, silence, evidence)
     }
 }
 
 impl TextTranslator {
     pub(super) fn new(request: &AgentRequest) -> Self {
-        Self { command: request.agent.command.clone(), echo: EchoFilter::new(&request.prompt) }
+        let echo = EchoFilter::new(&request.prompt);
+        Self { command: request.agent.command.clone(), echo, has_echoed: false }
     }
 
     fn parse_text(text: String) -> ParsedLine {

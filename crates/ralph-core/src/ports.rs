@@ -161,6 +161,12 @@ pub trait Vcs {
         watched: &[Pattern],
     ) -> Result<Option<Observation>, VcsError>;
 
+    /// Returns the submodules with changed files, which no commit of the project can contain, if
+    /// they were not reported yet.
+    fn find_changed_submodules(&mut self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Records the work tree for the last time when the run is about to end: quickly,
     /// even if the user wants everything to stop. Returns nothing where that is not
     /// possible.

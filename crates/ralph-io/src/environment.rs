@@ -10,7 +10,7 @@ use std::ffi::OsString;
 use globset::{Glob, GlobSetBuilder};
 use ralph_agents as agents;
 use ralph_model::agent::AgentKind;
-use ralph_model::sandbox::GateCredentials;
+use ralph_model::sandbox::{GateCredentials, NetworkMode};
 
 /// Environment variables; neither names nor values need to be UTF-8.
 pub type Variables = Vec<(OsString, OsString)>;
@@ -68,14 +68,29 @@ pub fn filter_inherited(
     base.iter().filter(|(name, _)| name.to_str().is_some_and(is_allowed)).cloned().collect()
 }
 
-/// Returns the environment of gates: sets `CI`, unless the user has set it. Otherwise test runners
-/// that watch for changes never exit.
-pub fn for_gates(mut base: Variables) -> Variables {
-    if !base.iter().any(|(name, _)| name == "CI") {
-        base.push(("CI".into(), "1".into()));
+/// Returns the environment of gates: sets `CI`, because otherwise test runners that watch for
+/// changes never exit, and without a network keeps package managers from trying for minutes. What
+/// the user has set stays.
+pub fn for_gates(mut base: Variables, network: NetworkMode) -> Variables {
+    let no_retries: &[_] = match network {
+        NetworkMode::None => &NO_RETRIES,
+        NetworkMode::Host | NetworkMode::Proxy => &[],
+    };
+    for (name, value) in [("CI", "1")].iter().chain(no_retries) {
+        if !base.iter().any(|(known, _)| known == name) {
+            base.push((name.into(), value.into()));
+        }
     }
     base
 }
+
+/// Makes package managers try once. npm alone waits for 70 seconds otherwise.
+const NO_RETRIES: [(&str, &str); 4] = [
+    ("npm_config_fetch_retries", "0"),
+    ("PIP_RETRIES", "0"),
+    ("UV_HTTP_RETRIES", "0"),
+    ("CARGO_NET_RETRY", "0"),
+];
 
 fn matches_pattern(pattern: &str, name: &str) -> bool {
     match pattern.strip_suffix('*') {

@@ -103,7 +103,7 @@ impl FailureClass {
             Self::HardTimeout => "hard timeout",
             Self::Overran => "too much output or disk",
             Self::IdleTimeout => "idle timeout",
-            Self::TurnLimit => "turn limit",
+            Self::TurnLimit => "turn or cost limit",
             Self::RateLimited { .. } => "usage limit",
             Self::Overloaded => "overloaded",
             Self::Unreachable => "cannot reach its model",

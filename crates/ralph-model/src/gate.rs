@@ -232,6 +232,9 @@ pub struct GateResult {
     /// How many tests ran, if the output of a known test runner says so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tests: Option<u64>,
+    /// Whether an agent gave it as a verdict; then the exit code says nothing more.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_verdict: bool,
 }
 
 /// How many tests a gate ran.
@@ -272,6 +275,7 @@ impl GateResult {
             reason: None,
             sandbox: None,
             tests: None,
+            is_verdict: false,
         }
     }
 

@@ -36,6 +36,7 @@ pub(crate) fn print_gate_result<W: Write>(
     let recipe = &state.recipe;
     let gate = shorten_text(page, &result.gate);
     let mut ending = match &result.end {
+        Some(end) if result.is_verdict => format!(" ({})", end.ran),
         Some(end) => format!(", {} ({})", end.ending, end.ran),
         None => String::new(),
     };

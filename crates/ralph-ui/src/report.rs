@@ -53,9 +53,12 @@ fn render_heading(summary: &Summary) -> String {
         Some(ending) => escape_markdown(ending),
         None => "not ended: it is running, or it was cut off".to_owned(),
     };
+    let prompt = summary.prompt.as_ref();
+    let prompt = prompt.map(|it| format!("- Prompt: {}\n", escape_markdown(it)));
     let mut text = format!(
-        "- Run: {}\n- Started: {}\n- Last event: {}\n- Ending: {ending}\n",
+        "- Run: {}\n{}- Started: {}\n- Last event: {}\n- Ending: {ending}\n",
         escape_markdown(&summary.run.0),
+        prompt.unwrap_or_default(),
         summary.started.to_utc(),
         summary.last.to_utc()
     );

@@ -313,6 +313,7 @@ impl<W: Write> SessionLog<W> {
         let outcome = match result.status {
             GateStatus::Passed => "passed".to_owned(),
             GateStatus::Cached => "passed before".to_owned(),
+            GateStatus::Failed if result.is_verdict => "failed".to_owned(),
             GateStatus::Failed => format!("failed with exit code {}", result.exit_code()),
         };
         self.write_line(&format!("[gate] {}: {outcome}", sanitize::sanitize_text(&result.command)));

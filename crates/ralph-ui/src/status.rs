@@ -10,6 +10,7 @@ pub(crate) mod workers;
 
 use ralph_core::reporting::report::{Summary, TaskSummary};
 use ralph_model::gate::GateStatus;
+use ralph_model::ids::Role;
 use ralph_model::sandbox::Backend;
 
 use crate::stream::choose_plural;
@@ -58,8 +59,11 @@ pub fn describe_run(
     };
     let is_first_call =
         summary.outcome.is_none() && total.cost.is_none() && total.usage().tokens().0 == 0;
-    let figures =
-        if is_first_call { "nothing reported yet".to_owned() } else { format!("{cost}, {tokens}") };
+    let figures = if is_first_call {
+        "no call has ended yet".to_owned()
+    } else {
+        format!("{cost}, {tokens}")
+    };
     text.push_str(&format!("Cost       {figures}\n"));
     if let Some(backend) = summary.sandbox {
         text.push_str(&format!("Sandbox    {}\n", describe_backend(backend)));
@@ -79,7 +83,8 @@ pub fn describe_run(
         let task = task.unwrap_or_default();
         text.push_str(&format!(
             "Doing      {}{task}{attempt} (call {})\n",
-            current.role, current.asks
+            if current.role == Role::Prompt { "your prompt" } else { current.role.name() },
+            current.asks
         ));
     }
     text.push_str(&forecast.workers);

@@ -113,6 +113,10 @@ pub(crate) fn print_gate_start<W: Write>(page: &mut LineWriter<W>, gate: &Gate) 
 
 fn print_gate_result<W: Write>(page: &mut LineWriter<W>, result: &GateResult) {
     let text = match (&result.end, result.status) {
+        (Some(end), GateStatus::Passed) if result.is_verdict => {
+            format!("Reviewer approved ({})", end.ran)
+        }
+        (Some(end), _) if result.is_verdict => format!("Reviewer did not approve ({})", end.ran),
         (Some(end), _) => {
             format!("Guardrail exited with code {} ({})", result.exit_code(), end.ran)
         }

@@ -518,8 +518,8 @@ pub(crate) struct ReportArgs {
         default_missing_value = DEFAULT_PAGE
     )]
     pub(crate) html: Option<PathBuf>,
-    /// Open the page in a browser.
-    #[arg(long, requires = "html")]
+    /// Open the page in a browser; implies --html.
+    #[arg(long, conflicts_with_all = ["json", "task"])]
     pub(crate) open: bool,
 }
 

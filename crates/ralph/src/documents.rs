@@ -4,6 +4,7 @@
 
 use std::path::{Component, Path, PathBuf};
 
+use ralph_core::project::import_loops::is_loop_prompt;
 use ralph_io::clock;
 use ralph_io::formats::TaskFile;
 use ralph_io::store::files::read_prompt;
@@ -107,6 +108,16 @@ pub(crate) const UNNAMED: &str = "The next feature";
 pub(crate) fn is_unnamed(place: &Path) -> bool {
     let text = read_prompt(Path::new("/"), place).unwrap_or_default();
     text.contains(UNNAMED) || text.contains("\"project\": \"\"")
+}
+
+/// Returns a warning if project instructions tell the agent how to loop, as those of another loop do.
+pub(crate) fn find_loop_instructions(project: &Path, path: &str) -> Option<String> {
+    let text = read_prompt(project, &project.join(path)).ok()?;
+    is_loop_prompt(&text).then(|| {
+        format!(
+            "`{path}` is part of every prompt, and it tells the agent how to loop, which ralph does; keep in it only what is about the project"
+        )
+    })
 }
 
 /// Returns whether a document holds only template text.

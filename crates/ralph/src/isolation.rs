@@ -282,7 +282,8 @@ impl RunIsolation {
         let kind = agents::detect_program_kind(&recipe.agent);
         let child = SandboxChild::Gate(kind, recipe.sandbox.gates.credentials);
         let (launcher, env) = self.build_launcher_and_env(SandboxedProcess::Gate, child, env);
-        (launcher, environment::for_gates(env))
+        let env = environment::for_gates(env, launcher.network());
+        (launcher, env)
     }
 
     /// Returns the launcher for git and the environment it inherits; `None` if git starts directly.

@@ -17,7 +17,7 @@ use ralph_model::agent_output::UsageScope;
 use ralph_model::budget::Budget;
 use ralph_model::context::ContextPlan;
 use ralph_model::failure::{RateLimitAction, RateLimitPolicy, Retries};
-use ralph_model::gate::{GateCheck, ValidationStrategy};
+use ralph_model::gate::{Gate, GateCheck, ValidationStrategy};
 use ralph_model::glob::Pattern;
 use ralph_model::ids::{Role, TaskId};
 use ralph_model::memory::{Documentation, MemoryPolicy};
@@ -379,10 +379,14 @@ pub(crate) fn find_ineffective_settings(loaded: &LoadedSettings, recipe: &Recipe
                 .to_owned(),
         );
     }
-    let is_plain = loaded.settings.gates.is_empty() && has_commands;
-    if recipe.strategy != ValidationStrategy::Strict && is_plain {
+    let is_counted = |gate: &Gate| recipe.strategy.find_severity(gate) == Some(gate.severity);
+    let is_without_effect = recipe.strategy != ValidationStrategy::Strict
+        && has_commands
+        && recipe.gates.iter().all(is_counted);
+    if is_without_effect {
         warnings.push(
-            "`validationStrategy` has no effect on guardrails and commands of the task list: all of them must pass; \
+            "`validationStrategy` has no effect here: guardrails, plain commands and commands of the task list \
+             count as tests, and all of them must pass; \
              `gates` with `\"kind\": \"lint\"` says which ones it may ignore"
                 .to_owned(),
         );

@@ -11,7 +11,7 @@ use ralph_agents as agents;
 use ralph_io::clock;
 use ralph_io::control::StopWatcher;
 use ralph_io::environment::Variables;
-use ralph_io::git::{GitRepository, GitVcs, RestoredChanges, TakenWork};
+use ralph_io::git::{GitRepository, GitVcs, HidingMark, RestoredChanges, TakenWork};
 use ralph_io::process::Watch;
 use ralph_io::sandbox::Launcher;
 use ralph_io::store::draft::RunDraft;
@@ -28,7 +28,7 @@ use ralph_ui::writer::NonBlocking;
 
 use crate::cli::CommonArgs;
 use crate::cli_error::CliError;
-use crate::documents::{DIRECTORY, DOCUMENTS};
+use crate::documents::{self, DIRECTORY, DOCUMENTS, PROMPT};
 use crate::full_screen::{FINAL_FLUSH_TIMEOUT, announce_signal};
 use crate::project::Project;
 use crate::recipe::{self, SPECS_DIR};
@@ -163,6 +163,25 @@ impl RunContext {
             remarks: loading.chain(merged).collect(),
             _lock: lock,
         })
+    }
+
+    /// Returns a warning if the user has hidden files from git: gates see changes of them, and no commit
+    /// contains them.
+    fn find_hidden_files_warning(repository: &GitRepository) -> Option<String> {
+        let hidden = repository.list_hidden_files();
+        let (first, mark) = hidden.first()?;
+        let names: Vec<String> =
+            hidden.iter().take(SHOWN_PATHS).map(|(path, _)| format!("`{path}`")).collect();
+        let more = hidden.len().saturating_sub(SHOWN_PATHS);
+        let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+        let flag = match mark {
+            HidingMark::AssumeUnchanged => "--no-assume-unchanged",
+            HidingMark::SkipWorktree => "--no-skip-worktree",
+        };
+        Some(format!(
+            "your index hides changes of {}{more} from git: gates see such changes, and no commit contains them; `git update-index {flag} {first}` ends that",
+            names.join(", ")
+        ))
     }
 
     /// Registers the files of a run that users write and that may be uncommitted.
@@ -380,6 +399,14 @@ impl RunContext {
                 "HEAD is detached: the commits of this run will be on no branch; `git switch -c NAME` creates one"
                     .to_owned(),
             );
+        }
+        if recipe.commits_everything() {
+            warnings.extend(self.repository.as_ref().and_then(find_hidden_files_warning));
+        }
+        if let Some(work) = recipe.task_work() {
+            let path = work.file.with_file_name(PROMPT);
+            let project = self.layout.project();
+            warnings.extend(documents::find_loop_instructions(project, &path.to_string_lossy()));
         }
         let agent = &recipe.agent;
         warnings.extend(agents::find_billing_warning(agent.kind, &self.env, &agent.env));

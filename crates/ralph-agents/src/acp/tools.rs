@@ -11,7 +11,7 @@ use ralph_model::text::shorten_to_line;
 use serde_json::value::RawValue;
 
 use super::wire;
-use crate::json_events::{GLANCE_CHARS, MOST_ITEMS, shorten_output};
+use crate::json_events::{EditTexts, GLANCE_CHARS, MOST_ITEMS, shorten_output};
 use crate::lenient_json::Text;
 
 /// No agent has more calls open at once; this bounds memory for a faulty one.
@@ -41,6 +41,8 @@ struct AcpToolCall {
     has_input: bool,
     output: String,
     changed: Vec<String>,
+    /// What the edits of these files remove and add.
+    edits: Vec<(String, EditTexts)>,
     location: Option<String>,
     items: Option<Vec<TodoItem>>,
 }
@@ -119,6 +121,11 @@ impl AcpToolCall {
                 && self.changed.len() < MOST_FILES
             {
                 self.changed.push(path.clone());
+                let text = |text: &Option<Text<'_>>| {
+                    text.as_ref().map(|text| text.0.to_string()).unwrap_or_default()
+                };
+                let edit = EditTexts::new(&text(&content.old_text), &text(&content.new_text));
+                self.edits.extend(edit.map(|edit| (path.clone(), edit)));
             }
         }
         let piece = update.meta.as_ref().and_then(|meta| meta.terminal_output_delta.as_ref());
@@ -160,6 +167,8 @@ impl AcpToolCall {
             self.changed.extend(self.location.take().filter(|_| is_edit));
             let changed = std::mem::take(&mut self.changed);
             events.extend(changed.into_iter().map(|path| AgentEvent::FileChanged { path }));
+            let edits = std::mem::take(&mut self.edits);
+            events.extend(edits.into_iter().map(|(path, edit)| edit.into_event(path)));
             events.extend(self.items.take().map(|items| AgentEvent::Todo { items }));
         }
         events

@@ -280,6 +280,10 @@ pub(super) struct ToolContent<'a> {
     pub(super) content: Option<Block<'a>>,
     #[serde(default, deserialize_with = "read_lenient")]
     pub(super) path: Option<String>,
+    #[serde(borrow, rename = "oldText", default, deserialize_with = "read_lenient")]
+    pub(super) old_text: Option<Text<'a>>,
+    #[serde(borrow, rename = "newText", default, deserialize_with = "read_lenient")]
+    pub(super) new_text: Option<Text<'a>>,
 }
 
 /// A file that a tool call is about.

@@ -17,7 +17,7 @@ use serde_json::value::RawValue;
 use super::failure::ClineFailure;
 use super::wire;
 use crate::final_answer::FinalAnswer;
-use crate::json_events::{GLANCE_CHARS, MOST_OPEN_CALLS, build_notice, shorten_output};
+use crate::json_events::{EditTexts, GLANCE_CHARS, MOST_OPEN_CALLS, build_notice, shorten_output};
 use crate::json_salvage::read_objects;
 use crate::translator::{Evidence, LineActivity, ParsedLine, Translate};
 use crate::turn_status::{JudgeTurn, TurnStatus};
@@ -36,7 +36,7 @@ pub(crate) struct ClineTranslator {
     text: ContentFlow,
     reasoning: ContentFlow,
     /// The files that open calls change if they succeed.
-    open_edits: BTreeMap<String, String>,
+    open_edits: BTreeMap<String, (String, Option<EditTexts>)>,
 }
 
 /// Whether the next delta continues the last one.
@@ -199,7 +199,7 @@ impl ClineTranslator {
             if self.open_edits.len() >= MOST_OPEN_CALLS {
                 self.open_edits.clear();
             }
-            self.open_edits.insert(id.clone(), path);
+            self.open_edits.insert(id.clone(), (path, EditTexts::from_raw(raw)));
         }
         let summary = summarize_input(input, raw);
         ParsedLine::from_events(vec![AgentEvent::ToolStarted { id, name, summary, speaker }])
@@ -221,7 +221,11 @@ impl ClineTranslator {
         let output = shorten_output(&texts.join("\n"));
         let edit = self.open_edits.remove(&id).filter(|_| outcome == ToolOutcome::Ok);
         let mut events = vec![AgentEvent::ToolEnded { id, outcome, output }];
-        events.extend(edit.map(|path| AgentEvent::FileChanged { path }));
+        if let Some((path, edit)) = edit {
+            let edited = edit.map(|edit| edit.into_event(path.clone()));
+            events.push(AgentEvent::FileChanged { path });
+            events.extend(edited);
+        }
         ParsedLine::from_events(events)
     }
 

@@ -4,6 +4,8 @@
 //! Messages come in deltas and then complete. A line of an unknown type is `Unparsed` unless it is
 //! marked as ephemeral. Not here: what an error means, see `turn_status`.
 
+use std::collections::BTreeMap;
+
 use ralph_core::ports::AgentRequest;
 use ralph_model::agent_output::{AgentEvent, ResultStatus, Speaker, TextForm, ToolOutcome};
 use ralph_model::failure::{Failure, FailureClass};
@@ -12,7 +14,8 @@ use ralph_model::text::shorten_to_line;
 use super::call::HINTS;
 use super::wire;
 use crate::json_events::{
-    GLANCE_CHARS, JsonEventHead, MessageAssembler, ToolInputFields, build_notice, shorten_output,
+    EditTexts, GLANCE_CHARS, JsonEventHead, MOST_OPEN_CALLS, MessageAssembler, ToolInputFields,
+    build_notice, shorten_output,
 };
 use crate::json_salvage::read_objects;
 use crate::translator::{Evidence, LineActivity, ParsedLine, Translate};
@@ -30,6 +33,8 @@ pub(crate) struct CopilotTranslator {
     session_failure: Option<ReportedFailure>,
     /// The failed request that no progress has followed yet.
     retrying: Option<ReportedFailure>,
+    /// The texts of edits that have not ended.
+    open_edits: BTreeMap<String, EditTexts>,
 }
 
 /// Whether the echo of the prompt has come.
@@ -66,6 +71,7 @@ impl CopilotTranslator {
             progress: CopilotProgress::Running,
             session_failure: None,
             retrying: None,
+            open_edits: BTreeMap::new(),
         }
     }
 
@@ -94,7 +100,10 @@ impl CopilotTranslator {
             "assistant.message_delta" => self.push_delta(&data),
             "assistant.message" => self.push_message(&data),
             "tool.execution_start" => self.start_tool(&data),
-            "tool.execution_complete" => ParsedLine::from_events(build_tool_end(&data)),
+            "tool.execution_complete" => {
+                let edit = data.call.as_ref().and_then(|id| self.open_edits.remove(id));
+                ParsedLine::from_events(build_tool_end(&data, edit))
+            }
             // The model thinks or writes a call, or a command makes progress.
             "assistant.reasoning_delta"
             | "assistant.tool_call_delta"
@@ -183,6 +192,13 @@ impl CopilotTranslator {
             self.turn = TurnStatus::Open;
             self.assembler.discard_text();
         }
+        let edit = data.arguments.and_then(|raw| EditTexts::from_raw(raw.get()));
+        if let (Some(edit), Some(id)) = (edit, data.call.clone()) {
+            if self.open_edits.len() >= MOST_OPEN_CALLS {
+                self.open_edits.clear();
+            }
+            self.open_edits.insert(id, edit);
+        }
         ParsedLine::from_events(vec![AgentEvent::ToolStarted {
             id: data.call.clone().unwrap_or_default(),
             name: data.tool.clone().unwrap_or_default(),
@@ -268,7 +284,7 @@ fn build_info(data: &wire::Data<'_>) -> Option<AgentEvent> {
     data.message.as_deref().map(build_notice)
 }
 
-fn build_tool_end(data: &wire::Data<'_>) -> Vec<AgentEvent> {
+fn build_tool_end(data: &wire::Data<'_>, edit: Option<EditTexts>) -> Vec<AgentEvent> {
     let exit = data.shell.as_ref().and_then(|shell| shell.exit).unwrap_or(0);
     let is_ok = data.success == Some(true) && exit == 0;
     let outcome = if is_ok { ToolOutcome::Ok } else { ToolOutcome::Error };
@@ -277,7 +293,10 @@ fn build_tool_end(data: &wire::Data<'_>) -> Vec<AgentEvent> {
     let returned = content.map(|text| text.0.as_ref()).or(message).unwrap_or_default();
     let id = data.call.clone().unwrap_or_default();
     let mut events = vec![AgentEvent::ToolEnded { id, outcome, output: shorten_output(returned) }];
-    let paths = data.edits.iter().flatten().filter_map(|edit| edit.path.clone());
-    events.extend(paths.map(|path| AgentEvent::FileChanged { path }));
+    let paths: Vec<String> =
+        data.edits.iter().flatten().filter_map(|edit| edit.path.clone()).collect();
+    let edited = edit.filter(|_| is_ok).zip(paths.first().cloned());
+    events.extend(paths.into_iter().map(|path| AgentEvent::FileChanged { path }));
+    events.extend(edited.map(|(edit, path)| edit.into_event(path)));
     events
 }

@@ -9,7 +9,7 @@ use ralph_model::agent_output::{AgentEvent, Speaker, TodoItem, TodoState, ToolOu
 use ralph_model::text::shorten_to_line;
 use serde::Deserialize;
 
-use crate::json_events::{GLANCE_CHARS, MOST_ITEMS, MOST_OPEN_CALLS, shorten_output};
+use crate::json_events::{EditTexts, GLANCE_CHARS, MOST_ITEMS, MOST_OPEN_CALLS, shorten_output};
 use crate::lenient_json::{Text, read_lenient};
 
 /// The tool calls that have not ended.
@@ -20,6 +20,7 @@ pub(super) struct OpenToolCalls(BTreeMap<String, GeminiOpenCall>);
 #[derive(Debug)]
 struct GeminiOpenCall {
     path: Option<String>,
+    edit: Option<EditTexts>,
     todo: Option<Vec<TodoItem>>,
 }
 
@@ -46,11 +47,12 @@ impl OpenToolCalls {
             _ => None,
         };
         let path = path.map(|path| path.0.to_string());
+        let edit = path.as_ref().and_then(|_| EditTexts::from_raw(raw));
         let todo = match (name.as_str(), speaker) {
             ("write_todos", Speaker::Agent) => input.todos.as_deref().map(convert_items),
             (_, Speaker::Agent | Speaker::Subagent) => None,
         };
-        self.0.insert(id.clone(), GeminiOpenCall { path, todo });
+        self.0.insert(id.clone(), GeminiOpenCall { path, edit, todo });
         AgentEvent::ToolStarted { id, name, summary: input.summarize_input(raw), speaker }
     }
 
@@ -65,8 +67,10 @@ impl OpenToolCalls {
         let output = shorten_output(output);
         let mut events = vec![AgentEvent::ToolEnded { id, outcome, output }];
         match (outcome, call) {
-            (ToolOutcome::Ok, Some(GeminiOpenCall { path, todo })) => {
+            (ToolOutcome::Ok, Some(GeminiOpenCall { path, edit, todo })) => {
+                let edited = edit.zip(path.clone()).map(|(edit, path)| edit.into_event(path));
                 events.extend(path.map(|path| AgentEvent::FileChanged { path }));
+                events.extend(edited);
                 events.extend(todo.map(|items| AgentEvent::Todo { items }));
             }
             (ToolOutcome::Error, _) | (ToolOutcome::Ok, None) => {}

@@ -15,7 +15,8 @@ use serde_json::value::RawValue;
 use super::call::HINTS;
 use super::wire;
 use crate::json_events::{
-    JsonEventHead, MOST_ITEMS, MessageAssembler, ToolInputFields, build_notice, shorten_output,
+    EditTexts, JsonEventHead, MOST_ITEMS, MessageAssembler, ToolInputFields, build_notice,
+    shorten_output,
 };
 use crate::json_salvage::read_objects;
 use crate::translator::{Evidence, LineActivity, ParsedLine, Translate};
@@ -125,7 +126,10 @@ impl OpencodeTranslator {
         ];
         match (outcome, name.as_str()) {
             (ToolOutcome::Ok, "write" | "edit") => {
+                let edit = state.input.and_then(|raw| EditTexts::from_raw(raw.get()));
+                let edited = edit.zip(input.path()).map(|(edit, path)| edit.into_event(path));
                 events.extend(input.path().map(|path| AgentEvent::FileChanged { path }));
+                events.extend(edited);
             }
             (ToolOutcome::Ok, "todowrite") => {
                 events.extend(parse_todo(state.input).map(|items| AgentEvent::Todo { items }));

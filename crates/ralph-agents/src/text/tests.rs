@@ -78,6 +78,8 @@ fn an_echo_of_the_prompt_completes_nothing() {
     let echo: Vec<&str> = prompt.lines().collect();
     let signal = |lines: &[&str]| read(prompt, lines, "", Ending::Exited { code: 0 }).signal;
     assert_eq!(signal(&echo), None);
+    let failure = read(prompt, &echo, "", Ending::Exited { code: 0 }).failure;
+    assert_eq!(failure.expect("a failure").message, "it printed only its prompt");
     let answered = [&echo[..], &["<response>DONE</response>"]].concat();
     assert_eq!(signal(&answered).as_deref(), Some("DONE"));
 }

@@ -16,7 +16,7 @@ pub enum Execution {
 
 /// Returns the kind of a changed file, if it is an autorun file.
 pub fn find_autorun_kind(path: &str, execution: Execution) -> Option<AutorunKind> {
-    const DIRECTORIES: [(&str, AutorunKind); 18] = [
+    const DIRECTORIES: [(&str, AutorunKind); 20] = [
         (".githooks", AutorunKind::Hooks),
         (".husky", AutorunKind::Hooks),
         (".vscode", AutorunKind::Editor),
@@ -35,8 +35,10 @@ pub fn find_autorun_kind(path: &str, execution: Execution) -> Option<AutorunKind
         (".cursor", AutorunKind::Agent),
         (".opencode", AutorunKind::Agent),
         (".agents", AutorunKind::Agent),
+        (".cargo", AutorunKind::Package),
+        (".mvn", AutorunKind::Package),
     ];
-    const NAMES: [(&str, AutorunKind); 31] = [
+    const NAMES: [(&str, AutorunKind); 37] = [
         (".pre-commit-config.yaml", AutorunKind::Hooks),
         ("lefthook.yml", AutorunKind::Hooks),
         (".exrc", AutorunKind::Editor),
@@ -67,6 +69,12 @@ pub fn find_autorun_kind(path: &str, execution: Execution) -> Option<AutorunKind
         ("build.rs", AutorunKind::Package),
         ("setup.py", AutorunKind::Package),
         ("conftest.py", AutorunKind::Package),
+        ("sitecustomize.py", AutorunKind::Package),
+        ("usercustomize.py", AutorunKind::Package),
+        ("gradle-wrapper.properties", AutorunKind::Package),
+        (".bazelrc", AutorunKind::Package),
+        ("rust-toolchain.toml", AutorunKind::Package),
+        ("rust-toolchain", AutorunKind::Package),
         (".gitmodules", AutorunKind::Submodules),
     ];
     let name = path.rsplit('/').next().unwrap_or(path);
@@ -106,6 +114,13 @@ mod tests {
             (".mcp.json", Unchanged, Some(AutorunKind::Agent)),
             (".envrc", Unchanged, Some(AutorunKind::Shell)),
             ("package.json", Unchanged, Some(AutorunKind::Package)),
+            (".cargo/config.toml", Unchanged, Some(AutorunKind::Package)),
+            ("app/.mvn/jvm.config", Unchanged, Some(AutorunKind::Package)),
+            ("gradle/wrapper/gradle-wrapper.properties", Unchanged, Some(AutorunKind::Package)),
+            (".bazelrc", Unchanged, Some(AutorunKind::Package)),
+            ("lib/sitecustomize.py", Unchanged, Some(AutorunKind::Package)),
+            ("rust-toolchain.toml", Unchanged, Some(AutorunKind::Package)),
+            ("Cargo.toml", Unchanged, None),
             (".gitmodules", Unchanged, Some(AutorunKind::Submodules)),
             ("run.sh", New, Some(AutorunKind::Executable)),
             ("run.sh", Unchanged, None),

@@ -239,7 +239,10 @@ impl Report {
                 gate.count_tests(result);
             }
             Event::Judged { judgement } => self.count_verdict(before, task, &judgement.verdict),
-            Event::Landed { landed } => self.count_landing(task, landed),
+            Event::Landed { landed } => {
+                let role = current.map(|current| current.role);
+                self.count_landing(task, role, landed);
+            }
             Event::IterationEnded { .. } => {
                 self.count_amendments(before);
                 let room = MAX_CHANGED_FILES.saturating_sub(self.changed_files.len());
@@ -309,7 +312,7 @@ impl Report {
         });
     }
 
-    fn count_landing(&mut self, task: Option<&TaskId>, landed: &Landed) {
+    fn count_landing(&mut self, task: Option<&TaskId>, role: Option<Role>, landed: &Landed) {
         match landed {
             Landed::Committed { commit, subject } => {
                 if let Some(task) = task {
@@ -331,6 +334,11 @@ impl Report {
                 self.is_discarded |= matches!(landed, Landed::RolledBack { .. });
                 if let Some(name) = kept {
                     self.kept.push_item(name.clone());
+                    if role == Some(Role::Review) && matches!(landed, Landed::RolledBack { .. }) {
+                        self.warnings.push_item(format!(
+                            "files changed during the review: the changes, also any of yours, were undone; kept on {name}"
+                        ));
+                    }
                 }
             }
             Landed::Surveyed { .. }

@@ -331,7 +331,7 @@ impl Telemetry {
             ("ralph.gate.status", word.into()),
             ("ralph.gate.severity", span_names::name_severity(result.severity).into()),
         ];
-        if result.end.is_some() {
+        if result.end.is_some() && !result.is_verdict {
             let code = i64::from(result.exit_code());
             attributes.push(("process.exit.code", AttributeValue::Int(code)));
         }

@@ -17,6 +17,8 @@ pub struct GateSandbox {
     pub shown: Vec<String>,
     pub network: NetworkMode,
     pub unix_sockets: UnixSockets,
+    /// Whether a package manager fetches packages of the project.
+    pub has_packages: bool,
 }
 
 /// What is known outside of the sandbox.
@@ -38,6 +40,9 @@ const LAST_LINES: usize = 60;
 /// The most lines between an error and the path before it.
 const LINES_BEFORE: usize = 3;
 
+/// The most lines from an error of the network to the host that it is about.
+const LINES_AFTER: usize = 8;
+
 /// Longer lines are data.
 const LONGEST_LINE: usize = 500;
 
@@ -56,6 +61,12 @@ const NO_NETWORK: [&str; 13] = [
     "in offline mode",
     "for offline mode",
     "--offline was specified",
+];
+
+/// What package managers print about what they fetch.
+const PACKAGE_WORDS: [&str; 12] = [
+    "npm", "yarn", "pip ", "pip._", "poetry", "/simple/", "crate", "registry", "package", "gradle",
+    "artifact", "go: ",
 ];
 
 /// Messages of programs that cannot connect to a port.
@@ -100,7 +111,9 @@ pub fn find_sign(
     };
     let found = last().find_map(|at| {
         let near = &lines[at.saturating_sub(LINES_BEFORE)..=at];
-        find_missing_access(near, failing, sandbox, outside).map(|it| sign(at, it))
+        find_missing_access(near, sandbox, outside)
+            .or_else(|| find_missing_network(&lines[at..], failing, sandbox))
+            .map(|it| sign(at, it))
     });
     // The proxy knows what it refused; the output shows that it mattered.
     found.or_else(|| {
@@ -135,7 +148,6 @@ fn find_closed_port(line: &str, outside: &OutsideView<'_>) -> Option<MissingAcce
 /// Checks the last of some lines; the lines before it give the context.
 fn find_missing_access(
     near: &[&str],
-    failing: &[String],
     sandbox: &GateSandbox,
     outside: &OutsideView<'_>,
 ) -> Option<MissingAccess> {
@@ -160,17 +172,37 @@ fn find_missing_access(
             ("unix sockets are refused in the sandbox".to_owned(), None, Some(setting.to_string()))
         });
     }
+    None
+}
+
+/// Checks the first of some lines; the lines after it may name the host.
+fn find_missing_network(
+    lines: &[&str],
+    failing: &[String],
+    sandbox: &GateSandbox,
+) -> Option<MissingAccess> {
+    let line = lines.first()?.to_ascii_lowercase();
+    let has = |parts: &[&str]| parts.iter().any(|it| line.contains(it));
     // A test that mentions such an error is not one.
     let is_error = has(&NO_NETWORK) && !has(&["assert", "expected"]);
-    if is_error && failing.is_empty() && sandbox.network == NetworkMode::None {
-        let host = find_host(near.last()?).unwrap_or_else(|| "HOST".to_owned());
-        let setting = json!({ "sandbox": { "gates": { "allow": [host] } } });
-        let advice =
-            "run it once outside of the sandbox, so that what it fetches is there".to_owned();
-        let reason = "gates have no network in the sandbox".to_owned();
-        return Some((reason, Some(advice), Some(setting.to_string())));
+    if !is_error || !failing.is_empty() || sandbox.network != NetworkMode::None {
+        return None;
     }
-    None
+    let about = || lines.iter().take(LINES_AFTER);
+    let is_tool = |line: &&str| {
+        let line = line.to_ascii_lowercase();
+        PACKAGE_WORDS.iter().any(|it| line.contains(it))
+    };
+    let setting = match about().find_map(|line| find_host(line)) {
+        _ if sandbox.has_packages && about().any(is_tool) => {
+            json!({ "sandbox": { "network": { "packages": true } } })
+        }
+        Some(host) => json!({ "sandbox": { "gates": { "allow": [host] } } }),
+        None => json!({ "sandbox": { "gates": { "allow": ["HOST"] } } }),
+    };
+    let advice = "run it once outside of the sandbox, so that what it fetches is there".to_owned();
+    let reason = "gates have no network in the sandbox".to_owned();
+    Some((reason, Some(advice), Some(setting.to_string())))
 }
 
 fn find_read_only(paths: &[&str], sandbox: &GateSandbox) -> Option<MissingAccess> {
@@ -260,6 +292,7 @@ mod tests {
             shown: vec!["/home/u/.cargo".into(), "/home/u/.m2/repository".into()],
             network: NetworkMode::None,
             unix_sockets: UnixSockets::Deny,
+            has_packages: false,
         }
     }
 
@@ -339,6 +372,23 @@ mod tests {
         ] {
             let found = find(output).and_then(|sign| sign.setting);
             assert_eq!(found.as_deref(), Some(setting.as_str()), "{output}");
+        }
+    }
+
+    #[test]
+    fn the_host_may_follow_the_error_and_package_managers_get_all_of_theirs() {
+        let npm = "npm error code EAI_AGAIN\nnpm error syscall getaddrinfo\nnpm error errno EAI_AGAIN\nnpm error request to https://packages.example.com/x failed, reason: getaddrinfo EAI_AGAIN packages.example.com";
+        let own = r#"{"sandbox":{"gates":{"allow":["packages.example.com"]}}}"#;
+        let all = r#"{"sandbox":{"network":{"packages":true}}}"#;
+        let other = "fatal: Could not resolve host: example.com";
+        for (output, has_packages, setting) in [
+            (npm, false, own),
+            (npm, true, all),
+            (other, true, r#"{"sandbox":{"gates":{"allow":["example.com"]}}}"#),
+        ] {
+            let found = find_with(output, &GateSandbox { has_packages, ..sandbox() }, &[]);
+            let found = found.and_then(|sign| sign.setting);
+            assert_eq!(found.as_deref(), Some(setting), "{output}");
         }
     }
 

@@ -218,6 +218,7 @@ impl Gates for CommandGates {
             reason,
             sandbox: sandbox.map(Box::new),
             end: Some(end),
+            is_verdict: false,
         }
     }
 }

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use ralph_core::ports::VcsError;
 
+use super::index_file::{HidingMark, IndexFile};
 use super::repository::GitRepository;
 use super::shadow::GitFileStamp;
 
@@ -70,6 +71,15 @@ impl GitRepository {
             Some(_) | None => None,
         };
         Ok(entries().filter_map(parse_entry).collect())
+    }
+
+    /// Returns the tracked files whose changes the user has hidden from git, relative to the project.
+    /// Knows none in a sparse checkout, where git marks files itself, and in an index that only git
+    /// can read.
+    pub fn list_hidden_files(&self) -> Vec<(String, HidingMark)> {
+        let index = if self.is_sparse() { None } else { self.read_large_index(&self.index_path()) };
+        let hidden = index.iter().flat_map(IndexFile::hidden_paths);
+        hidden.map(|(path, mark)| (self.name_bytes_from_project(path), mark)).collect()
     }
 
     /// Returns whether HEAD is detached, so that commits would be on no branch.

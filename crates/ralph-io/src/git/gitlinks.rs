@@ -5,16 +5,17 @@
 //! at another one. So submodules are excluded there, and only the commit that is checked out in
 //! them is taken over. Not here: repositories in the work tree that are no submodules.
 
-use std::ffi::OsString;
-use std::os::unix::ffi::OsStringExt as _;
-use std::path::Path;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::{Path, PathBuf};
 
 use ralph_core::ports::VcsError;
 
-use super::command::FinishedCommand;
+use super::command::{FinishedCommand, GitCommand};
 use super::diff::{join_with_zeros, split_at_zeros};
 use super::repository::GitRepository;
 use super::shadow::ShadowIndex;
+use super::vcs::GitVcs;
 
 /// The mode of a submodule, as `git ls-files` prints it.
 const MODE: &[u8] = b"160000 ";
@@ -33,6 +34,34 @@ impl GitRepository {
         let links = split_at_zeros(&listed).filter(|entry| entry.starts_with(MODE));
         let paths = links.filter_map(|entry| entry.splitn(2, |byte| *byte == b'\t').nth(1));
         Ok(paths.map(<[u8]>::to_vec).collect())
+    }
+}
+
+impl GitVcs {
+    /// Returns the submodules with files that differ from their own index, each once in a process.
+    /// git runs there with the configuration of the project: an agent can write the submodule's.
+    pub(super) fn list_changed_submodules(&mut self) -> Vec<String> {
+        let links = self.repository.list_gitlinks(self.shadow.index_path()).unwrap_or_default();
+        let mut changed = Vec::new();
+        for path in links {
+            let directory = self.repository.top.join(OsStr::from_bytes(&path));
+            let name = self.repository.name_bytes_from_project(&path);
+            if self.reported_submodules.contains(&name) {
+                continue;
+            }
+            let Some(index) = self.repository.find_submodule_index(&path) else { continue };
+            let args = ["ls-files", "-z", "--modified", "--others", "--exclude-standard"];
+            let call = GitCommand::new_plumbing(&directory, &args)
+                .with_env("GIT_DIR", &self.repository.git_dir)
+                .with_env("GIT_WORK_TREE", &directory)
+                .with_index(&index);
+            let listed = self.repository.commands.run_for_output(call).unwrap_or_default();
+            if !listed.is_empty() {
+                changed.push(name);
+            }
+        }
+        self.reported_submodules.extend(changed.iter().cloned());
+        changed
     }
 }
 

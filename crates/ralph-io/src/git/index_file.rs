@@ -44,6 +44,14 @@ struct IndexFileEntry {
     mode: u32,
     id: ObjectId,
     path: Range<usize>,
+    mark: Option<HidingMark>,
+}
+
+/// A mark on a tracked file: git does not look for its changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HidingMark {
+    AssumeUnchanged,
+    SkipWorktree,
 }
 
 /// A tree whose id git stored in the index.
@@ -87,7 +95,12 @@ impl IndexFile {
             let mut id = ObjectId::default();
             id.copy_from_slice(&entry[40..60]);
             let mode = read_number(entry, 24)?;
-            let entry = IndexFileEntry { mode, id, path: start..start + length };
+            let mark = if is_extended && bytes[start - 2] & 0x40 != 0 {
+                Some(HidingMark::SkipWorktree)
+            } else {
+                (flags & 0x8000 != 0).then_some(HidingMark::AssumeUnchanged)
+            };
+            let entry = IndexFileEntry { mode, id, path: start..start + length, mark };
             let path_of = |it: &IndexFileEntry| &bytes[it.path.clone()];
             if entries.last().is_some_and(|last| path_of(last) >= path_of(&entry)) {
                 return None;
@@ -119,6 +132,11 @@ impl IndexFile {
     pub(super) fn gitlinks(&self) -> impl Iterator<Item = &[u8]> {
         let links = self.entries.iter().filter(|entry| entry.mode == LINK_MODE);
         links.map(|entry| self.path(entry))
+    }
+
+    /// Returns the paths of files whose changes git does not look for.
+    pub(super) fn hidden_paths(&self) -> impl Iterator<Item = (&[u8], HidingMark)> {
+        self.entries.iter().filter_map(|entry| Some((self.path(entry), entry.mark?)))
     }
 
     /// Returns whether a path is in it.

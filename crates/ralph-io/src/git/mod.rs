@@ -58,6 +58,7 @@ pub use dirty::{DirtyKind, DirtyPath};
 pub use failure_branches::{FailureBranch, TakenWork};
 pub(crate) use head::is_object_id;
 pub use hooks::find_framework_store;
+pub use index_file::HidingMark;
 pub use last_commits::CommitSummary;
 pub use machine_clone::clone_project;
 pub use none::NoRepository;

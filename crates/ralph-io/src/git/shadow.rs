@@ -473,19 +473,25 @@ impl GitRepository {
     /// Returns whether a directory is a repository but not one of our submodules. To check it for
     /// changes, git would run in it, with its unprotected configuration.
     pub(super) fn has_nested_repository(&self, path: &[u8]) -> bool {
+        let file = self.top.join(OsStr::from_bytes(path)).join(".git");
+        file.symlink_metadata().is_ok() && self.find_submodule_dir(path).is_none()
+    }
+
+    /// Returns the index of one of our submodules, if its repository is there.
+    pub(super) fn find_submodule_index(&self, path: &[u8]) -> Option<PathBuf> {
+        Some(self.find_submodule_dir(path)?.join("index")).filter(|index| index.is_file())
+    }
+
+    fn find_submodule_dir(&self, path: &[u8]) -> Option<PathBuf> {
         let directory = self.top.join(OsStr::from_bytes(path));
-        let file = directory.join(".git");
-        if file.symlink_metadata().is_err() {
-            return false;
-        }
-        let link = bounded_read::read_file(&file, 4096).unwrap_or_default();
+        let link = bounded_read::read_file(&directory.join(".git"), 4096).unwrap_or_default();
         let named = link.strip_prefix(b"gitdir: ").map(<[u8]>::trim_ascii_end);
         let named = named.map(|named| directory.join(OsStr::from_bytes(named)));
-        let place = named.and_then(|named| named.canonicalize().ok());
+        let place = named.and_then(|named| named.canonicalize().ok())?;
         // A linked work tree has submodules of its own.
         let ours = [self.common_dir(), self.git_dir.clone()].map(|it| it.join("modules"));
         let mut ours = ours.iter().filter_map(|it| it.canonicalize().ok());
-        !ours.any(|ours| place.as_ref().is_some_and(|place| place.starts_with(ours)))
+        ours.any(|ours| place.starts_with(ours)).then_some(place)
     }
 
     /// Runs a command that lists changes.

@@ -2,6 +2,7 @@
 //!
 //! Not here: the steps of a commit (`commit`) and of a rollback (`restore`).
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use ralph_core::ports::{
@@ -65,6 +66,8 @@ pub struct GitVcs {
     pub(super) programs: ProgramWatch,
     /// The user's refs and their objects, if agents can write the repository.
     pub(super) kept_refs: Option<KeptRefs>,
+    /// The submodules whose changes were reported.
+    pub(super) reported_submodules: BTreeSet<String>,
     /// The last commit whose subject is known, with the subjects up to it, newest first.
     pub(super) subjects: Option<(String, Vec<String>)>,
 }
@@ -93,6 +96,7 @@ impl GitVcs {
             is_unreported_read: false,
             programs: ProgramWatch::default(),
             kept_refs: None,
+            reported_submodules: BTreeSet::new(),
             subjects: None,
         }
     }
@@ -332,6 +336,10 @@ impl Vcs for GitVcs {
         let (head, branch) = (head.clone(), branch.clone());
         let seen = self.observe_since(&Checkpoint::Git { head, branch, tree: None }, watched)?;
         Ok(seen.map(|seen| Observation { files: Vec::new(), ..seen }))
+    }
+
+    fn find_changed_submodules(&mut self) -> Vec<String> {
+        self.list_changed_submodules()
     }
 
     fn take_final_survey(&mut self) -> Option<Survey> {

@@ -1,5 +1,6 @@
-//! Names that a child may not create: ralph notes them before the child starts, and afterwards
-//! removes what appeared there from the project. What is removed is kept in ralph's state.
+//! Names that a child may not create: ralph notes them before the child starts, and while it runs
+//! and afterwards removes what appeared there from the project. What is removed is kept in ralph's
+//! state.
 //!
 //! ralph never creates placeholders in the project to block such a name: editors, shells and other
 //! commands would find them. Not here: which names these are (`spec_builder`).
@@ -8,7 +9,9 @@ use std::collections::BTreeSet;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
-use std::{fmt, io};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use std::{fmt, io, thread};
 
 use ralph_model::event::REMOVED_NAME;
 
@@ -26,6 +29,13 @@ const PRESENT: &str = "present.json";
 
 /// The directory in the state of a project that keeps what was removed.
 const KEPT: &str = "removed";
+
+/// How often the names are checked while a child runs: an editor that watches a directory takes
+/// about as long to load a file.
+const INTERVAL: Duration = Duration::from_millis(200);
+
+/// A child that creates names again and again must not fill the disk with what is kept.
+const MOST_REMOVED: usize = 20;
 
 /// Something that a child created and that was removed from the project.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,11 +76,19 @@ pub(super) fn write_note(run: &Path, present: &[PathBuf], absent: &[AbsentName])
 
 /// Removes what appeared at the noted names, and then the note.
 pub fn remove_appeared(run: &Path, state: &Path, project: &Path) -> Vec<RemovedName> {
-    let note = run.join(NOTE);
-    let Ok(text) = fs::read(&note) else { return Vec::new() };
-    let names: Vec<AbsentName> = serde_json::from_slice(&text).unwrap_or_default();
+    let removed = remove_names(&read_note(run), state, project);
+    let _ = fs::remove_file(run.join(NOTE));
+    removed
+}
+
+fn read_note(run: &Path) -> Vec<AbsentName> {
+    let text = fs::read(run.join(NOTE)).unwrap_or_default();
+    serde_json::from_slice(&text).unwrap_or_default()
+}
+
+fn remove_names(names: &[AbsentName], state: &Path, project: &Path) -> Vec<RemovedName> {
     let mut removed: Vec<RemovedName> = Vec::new();
-    for name in &names {
+    for name in names {
         let Some(found) = find_created(&name.path) else { continue };
         let kept = move_to_kept(&found, &state.join(KEPT)).map_err(|error| error.to_string());
         // Directories that were created for it. One with other entries stays.
@@ -83,8 +101,56 @@ pub fn remove_appeared(run: &Path, state: &Path, project: &Path) -> Vec<RemovedN
         let name = found.strip_prefix(project).unwrap_or(&found).to_owned();
         removed.push(RemovedName { name, kept });
     }
-    let _ = fs::remove_file(note);
     removed
+}
+
+/// Removes what a child creates at the noted names while it runs, so that editors and shells of the
+/// user do not load it.
+#[derive(Debug, Clone, Default)]
+pub(super) struct NameWatch(Arc<Mutex<WatchedNames>>);
+
+#[derive(Debug, Default)]
+struct WatchedNames {
+    /// Which child is watched. The thread of an earlier one ends.
+    child: u64,
+    removed: Vec<RemovedName>,
+}
+
+impl NameWatch {
+    /// Watches the noted names until [`NameWatch::stop`].
+    pub(super) fn start(&self, run: &Path, state: &Path, project: &Path) {
+        let (names, state, project) = (read_note(run), state.to_owned(), project.to_owned());
+        let child = {
+            let mut watched = self.lock();
+            watched.child += 1;
+            watched.child
+        };
+        let watch = self.clone();
+        let look = move || {
+            loop {
+                thread::sleep(INTERVAL);
+                let mut watched = watch.lock();
+                if watched.child != child || watched.removed.len() >= MOST_REMOVED {
+                    return;
+                }
+                let removed = remove_names(&names, &state, &project);
+                watched.removed.extend(removed.into_iter().filter(|it| it.kept.is_ok()));
+            }
+        };
+        // Without a thread the names are checked when the child has ended.
+        let _ = thread::Builder::new().name("names".to_owned()).stack_size(128 << 10).spawn(look);
+    }
+
+    /// Stops watching, and returns what was removed.
+    pub(super) fn stop(&self) -> Vec<RemovedName> {
+        let mut watched = self.lock();
+        watched.child += 1;
+        std::mem::take(&mut watched.removed)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, WatchedNames> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// Returns what has to be removed so that a name does not exist: the entry itself, or a link on the
@@ -204,6 +270,28 @@ mod tests {
             let text = fs::read_to_string(kept.join(format!("1-{file}")));
             assert_eq!(text.expect("kept"), "created");
         }
+    }
+
+    #[test]
+    fn created_names_are_removed_while_the_child_runs() {
+        let scene = Scene::new();
+        let [path, run, state, top] = [
+            scene.project(".envrc"),
+            scene.root.join("run"),
+            scene.root.join("state"),
+            scene.project(""),
+        ];
+        let name = AbsentName { path: path.clone(), above: top.clone() };
+        write_note(&run, &[], &[name]).expect("noted");
+        let watch = NameWatch::default();
+        watch.start(&run, &state, &top);
+        fs::write(&path, "x").expect("written");
+        while path.exists() {
+            thread::yield_now();
+        }
+        let removed: Vec<PathBuf> = watch.stop().into_iter().map(|it| it.name).collect();
+        assert_eq!(removed, [PathBuf::from(".envrc")]);
+        assert_eq!(remove_appeared(&run, &state, &top), [], "it is reported once");
     }
 
     #[test]

@@ -10,11 +10,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use ralph_core::sandbox::gate_signs::GateSandbox;
+use ralph_core::sandbox::package_hosts::PACKAGE_TOOLS;
 use ralph_model::child::{Ending, NotStarted};
 use ralph_model::sandbox::{Backend, NetworkMode, SandboxPolicy};
 use serde::{Deserialize, Serialize};
 
-use super::absent_names::{self, RemovedName};
+use super::absent_names::{self, NameWatch, RemovedName};
 use super::container::{self, Container};
 use super::home_stores::GRADLE_VARIABLE;
 use super::launch_plan::LaunchPlan;
@@ -73,6 +74,11 @@ impl Launcher {
             Self::Direct => None,
             Self::Sandboxed(sandbox) => sandbox.gate_view(),
         }
+    }
+
+    /// Returns the network of its children.
+    pub fn network(&self) -> NetworkMode {
+        self.gate_view().map_or(NetworkMode::Host, |view| view.network)
     }
 
     /// Cleans up after children that have ended: removes what they created without permission,
@@ -145,6 +151,7 @@ pub struct SandboxLauncher {
     process: SandboxedProcess,
     /// The part of the spec that all processes share, once it has been computed.
     base: Arc<OnceLock<BaseSpec>>,
+    names: NameWatch,
 }
 
 impl SandboxLauncher {
@@ -160,7 +167,8 @@ impl SandboxLauncher {
     ) -> Self {
         let (policy, places) = (Arc::new(policy), Arc::new(places));
         let (process, base) = (SandboxedProcess::Agent, Arc::default());
-        Self { backend_config, policy, places, proxy, gate_proxy: None, process, base }
+        let names = NameWatch::default();
+        Self { backend_config, policy, places, proxy, gate_proxy: None, process, base, names }
     }
 
     /// Sets the proxy of gates, if they have one of their own.
@@ -245,6 +253,10 @@ impl SandboxLauncher {
                 SandboxNetwork::Proxy(_) => NetworkMode::Proxy,
             },
             unix_sockets: spec.unix_sockets,
+            has_packages: PACKAGE_TOOLS
+                .iter()
+                .flat_map(|tool| tool.manifests)
+                .any(|name| self.places.project.join(name).is_file()),
         })
     }
 
@@ -292,6 +304,8 @@ impl SandboxLauncher {
             SandboxedProcess::Agent | SandboxedProcess::Gate => {
                 absent_names::write_note(&self.places.run, &spec.present, &spec.absent)
                     .map_err(|error| refused(format!("cannot write ralph's state: {error}")))?;
+                let SandboxPaths { run, state, project, .. } = &*self.places;
+                self.names.start(run, state, project);
             }
             // ralph compares git's own files with their earlier state instead.
             SandboxedProcess::Git => {}
@@ -342,7 +356,8 @@ impl SandboxLauncher {
     /// created without permission.
     pub fn clean_up(&self) -> Vec<RemovedName> {
         let SandboxPaths { run, state, project, .. } = &*self.places;
-        let removed = absent_names::remove_appeared(run, state, project);
+        let mut removed = self.names.stop();
+        removed.extend(absent_names::remove_appeared(run, state, project));
         match &self.backend_config {
             BackendConfig::Container(_) => container::remove_stale_containers(&self.places.run),
             BackendConfig::Sbx(vm) => {

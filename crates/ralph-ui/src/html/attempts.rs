@@ -137,7 +137,8 @@ fn render_failed_gate(gate: &FailedGate, room: &mut usize) -> Markup {
         h3 {
             (render_code(&gate.name)) " failed "
             span {
-                "exit code " (gate.exit_code) ", " (gate.ran)
+                @if let Some(code) = gate.exit_code { "exit code " (code) ", " }
+                (gate.ran)
                 @if let Some(log) = &gate.log { ", all of it in " (render_code(log)) }
             }
         }

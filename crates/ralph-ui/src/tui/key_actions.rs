@@ -104,7 +104,7 @@ fn handle_command_letter(screen: &mut ScreenState, letter: char) -> Option<KeyAc
             None
         }
         ('p' | 's' | 'k' | 'm', Some(deck)) if deck.source == ReplaySource::Record => {
-            screen.hint = Some("this run is over".to_owned());
+            screen.hint = Some("this run has ended".to_owned());
             None
         }
         ('p', _) => Some(toggle_pause(screen)),

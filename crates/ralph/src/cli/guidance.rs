@@ -134,6 +134,7 @@ pub(crate) fn with_suggestion(mut error: clap::Error) -> clap::Error {
         };
     }
     if let Some(tip) = tip {
+        error.remove(ContextKind::SuggestedArg);
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
     }
     error

@@ -4,7 +4,7 @@ use ralph_agents as agents;
 use ralph_core::asking::capability;
 use ralph_core::asking::request::{CallOrder, build_request_without_prompt};
 use ralph_core::landing::scm;
-use ralph_core::ports::Vcs;
+use ralph_core::ports::{AgentRequest, Vcs};
 use ralph_core::run_loop::choose::Step;
 use ralph_core::run_loop::foresee::{Foreseen, ForeseenAct};
 use ralph_io::clock;
@@ -18,6 +18,7 @@ use ralph_model::outcome::ExitStatus;
 use ralph_model::recipe::{
     CommitPolicy, Completion, OnFailure, PromptSource, Recipe, ScmTask, Work,
 };
+use ralph_model::review::ReviewPolicy;
 use ralph_model::run::PromptSize;
 use ralph_model::task::TaskList;
 
@@ -117,7 +118,7 @@ fn describe_next(preview: &RunPreview, calls: &CallPreview, incomplete: ExitStat
         Some(task) => format!("{} {task}", request.role),
         None => request.role.to_string(),
     };
-    let command = quote_for_shell(&calls.build_command_line_for(request));
+    let command = quote_call(calls, request);
     text.push_str(&format!("\nIteration {} ({about}) asks\n  {command}\n", request.iteration));
     text.push_str(&format!("with the prompt\n{}\n", indent(&request.prompt)));
     if !call.budget.is_empty() {
@@ -125,6 +126,17 @@ fn describe_next(preview: &RunPreview, calls: &CallPreview, incomplete: ExitStat
         text.push_str(&format!("\nIts sections, in tokens:\n  {}\n", table.join("\n  ")));
     }
     text
+}
+
+/// Returns the command line of a call, with `{schema}` in place of the schema of its answer.
+fn quote_call(calls: &CallPreview, request: &AgentRequest) -> String {
+    let mut words = calls.build_command_line_for(request);
+    if let Some(schema) = request.schema.as_ref().map(ToString::to_string) {
+        for word in &mut words {
+            *word = word.replace(&schema, "{schema}");
+        }
+    }
+    quote_for_shell(&words)
 }
 
 fn read_list(project: &Project, recipe: &Recipe) -> Result<Option<TaskList>, CliError> {
@@ -140,7 +152,10 @@ fn describe_completion(recipe: &Recipe, list: Option<&TaskList>) -> String {
         (Work::Prompt(source), _) => source,
         (Work::Tasks(_), list) => {
             let tasks = list.map_or(0, |list| list.tasks.len());
-            return format!("the {tasks} tasks of the list are done");
+            return match tasks {
+                1 => "the task of the list is done".to_owned(),
+                _ => format!("the {tasks} tasks of the list are done"),
+            };
         }
     };
     match recipe.completion {
@@ -303,7 +318,7 @@ fn describe_landing(preview: &RunPreview, calls: &CallPreview) -> String {
                     ScmTask::Commit => text.push_str(&format!(
                         "  {} commit, with the message that\n    {}\n    answers to \"{}\"\n",
                         scm.command,
-                        quote_for_shell(&calls.build_command_line_for(&message)),
+                        quote_call(calls, &message),
                         scm::MESSAGE_PROMPT
                     )),
                     ScmTask::Run(words) => {
@@ -314,7 +329,14 @@ fn describe_landing(preview: &RunPreview, calls: &CallPreview) -> String {
             text
         }
     };
-    format!("\n{success}{failure}")
+    let review = match recipe.task_work().map(|work| &work.review) {
+        Some(ReviewPolicy::Fresh { cap }) => format!(
+            "\nA task that passes is then reviewed by `{}`, at most {cap} times: it is done when the review approves.\n",
+            recipe.agent_for(Role::Review).command
+        ),
+        Some(ReviewPolicy::Skip) | None => String::new(),
+    };
+    format!("{review}\n{success}{failure}")
 }
 
 fn describe_memory(recipe: &Recipe) -> String {

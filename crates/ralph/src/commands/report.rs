@@ -32,7 +32,9 @@ pub(crate) fn main(common: &CommonArgs, args: &ReportArgs) -> Result<ExitStatus,
         let root = project.find_state_root(&loaded)?;
         let reports = read_worker_reports(&summary, task.trim(), &root)?;
         print_summaries(common, &reports, args.json, &loaded.settings.ui)?;
-    } else if let Some(file) = &args.html {
+    } else if let Some(file) =
+        args.html.as_deref().or_else(|| args.open.then(|| Path::new(DEFAULT_PAGE)))
+    {
         let place = if file == Path::new(DEFAULT_PAGE) {
             project.directory.join(DEFAULT_PAGE.replace("RUN", &run.0))
         } else {

@@ -253,7 +253,10 @@ impl ProjectSandbox {
             None => (Launcher::Direct, self.env.clone()),
         };
         match process {
-            SandboxedProcess::Gate => (launcher, environment::for_gates(env)),
+            SandboxedProcess::Gate => {
+                let env = environment::for_gates(env, launcher.network());
+                (launcher, env)
+            }
             SandboxedProcess::Agent | SandboxedProcess::Git => (launcher, env),
         }
     }

@@ -247,7 +247,7 @@ fn describe_run_status(summary: &Summary, holder: Option<&Option<LockHolder>>) -
         (Some(Some(holder)), _) => format!("active (pid {})", holder.pid),
         (Some(None), _) => "active".to_owned(),
         (None, Some(ending)) => ending.clone(),
-        (None, None) => "cut off; `ralph resume` resumes it".to_owned(),
+        (None, None) => "ended without its last event; `ralph resume` continues it".to_owned(),
     }
 }
 

@@ -495,3 +495,54 @@ fn an_agent_gives_git_no_program_to_run_outside() {
         }
     }
 }
+
+#[test]
+fn files_that_git_ignores_changes_of_are_named_before_the_run() {
+    for (mark, end) in [
+        ("--skip-worktree", "--no-skip-worktree kept.txt"),
+        ("--assume-unchanged", "--no-assume-unchanged kept.txt"),
+    ] {
+        let sealed = repository();
+        sealed.write_file("kept.txt", "1\n");
+        let sealed = ready(sealed, &worker(), json!({}));
+        sealed.run_git(&["update-index", mark, "kept.txt"]);
+        let finished = sealed.run_ralph(&["run", "-p", "Work.", "-m", "1"]).expect_code(0);
+        let shown = finished.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(shown.contains("hides changes of `kept.txt` from git"), "{shown}");
+        assert!(shown.contains(end), "{shown}");
+    }
+}
+
+#[test]
+fn changes_within_a_submodule_are_reported_once() {
+    let sealed = repository();
+    let module = sealed.root().join("module").to_string_lossy().into_owned();
+    sealed.run_git(&["init", "--quiet", &module]);
+    fs::write(Path::new(&module).join("m.txt"), "1\n").expect("written");
+    sealed.run_git(&["-C", &module, "add", "-A"]);
+    sealed.run_git(&["-C", &module, "commit", "--quiet", "-m", "Module"]);
+    let allow = "protocol.file.allow=always";
+    sealed.run_git(&["-c", allow, "submodule", "--quiet", "add", "--", "../module", "sub"]);
+    let text = "files in the submodule `sub` are changed";
+    let calls = |path: &str| {
+        json!([{ "do": [
+            { "append": { "path": "work.txt", "text": "work\n" } },
+            { "run": { "command": format!("echo 2 >> {path}") } },
+        ] }])
+    };
+    // The submodule's own configuration starts nothing.
+    let sealed = ready(sealed, &calls("sub/m.txt"), json!({}));
+    let begun = sealed.root().join("begun");
+    let evil = format!("touch {}; false", begun.display());
+    sealed.run_git(&["-C", "sub", "config", "core.fsmonitor", &evil]);
+    let seen = sealed.run_ralph(&["run", "-p", "Work.", "-m", "2"]).expect_code(1).stderr;
+    let seen = seen.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert_eq!(seen.matches(text).count(), 1, "{seen}");
+    assert!(!begun.exists());
+    sealed.run_git(&["-C", "sub", "config", "--unset", "core.fsmonitor"]);
+    sealed.run_git(&["-C", "sub", "checkout", "--quiet", "m.txt"]);
+    sealed.write_script(&calls("other.txt"), &json!({ "commit": "ralph" }));
+    sealed.commit_all("Settings");
+    let seen = sealed.run_ralph(&["run", "-p", "Work.", "-m", "1"]).expect_code(1).stderr;
+    assert!(!seen.contains("submodule"), "{seen}");
+}

@@ -543,3 +543,33 @@ fn checks_whose_program_is_missing_are_not_written() {
         fs::remove_file(sealed.project_dir().join(".ralph/settings.json")).expect("removed");
     }
 }
+
+#[test]
+fn what_is_there_already_is_not_asked_for() {
+    let sealed = repository();
+    init(&sealed, &["--name", "Search"]).expect_code(0);
+    sealed.write_file("ralph/prd.md", "# Search\n\nNotes can be searched by word.\n");
+    let end = init(&sealed, &["--yes"]).expect_code(0).stdout;
+    assert!(!end.contains("Describe in"), "{end}");
+    assert!(end.contains("ralph plan"), "{end}");
+    sealed.run_ralph(&["tasks", "add", "A title", "--criterion", "It is there"]).expect_code(0);
+    let end = init(&sealed, &["--yes"]).expect_code(0).stdout;
+    assert!(!end.contains("Describe in") && !end.contains("ralph plan "), "{end}");
+    assert!(end.contains("ralph build    does the tasks"), "{end}");
+}
+
+#[test]
+fn instructions_of_another_loop_are_warned_about() {
+    let sealed = repository();
+    sealed.write_file("ralph/prompt.md", "Pick one story of prd.json. Say COMPLETE at the end.\n");
+    let warning = "it tells the agent how to loop";
+    let end = init(&sealed, &["--name", "Search"]).expect_code(0).stdout;
+    assert!(end.contains(warning), "{end}");
+    let from = sealed.run_ralph(&["init", "--from", "ralph/prompt.md", "--yes"]);
+    assert!(!from.stdout.contains("into ralph/prompt.md"), "{}", from.stdout);
+    sealed.run_ralph(&["tasks", "add", "A title", "--criterion", "It is there"]).expect_code(0);
+    sealed.commit_all("A list");
+    let end = sealed.run_ralph(&["build", "--agent", "false"]).stderr;
+    let end = end.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(end.contains(warning), "{end}");
+}

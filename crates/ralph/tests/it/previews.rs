@@ -268,3 +268,21 @@ fn a_dry_run_ends_as_a_refused_start_does() {
     assert_eq!(shown.stderr, refused.stderr);
     sealed.run_ralph(&["build", "--dry-run", "--include-dirty"]).expect_code(0);
 }
+
+#[test]
+fn a_dry_run_of_a_list_names_the_review_and_no_schema() {
+    let sealed = repository();
+    sealed.write_program("claude", "#!/bin/sh\nexit 1\n");
+    let task = json!({
+        "id": "T-1", "title": "One", "description": "Do it.", "status": "pending",
+        "acceptance_criteria": ["it is there"], "depends_on": []
+    });
+    sealed.write_file("plan.json", &json!({ "project": "p", "tasks": [task] }).to_string());
+    sealed.commit_all("A list");
+    let shown =
+        sealed.run_ralph(&["build", "--agent", "claude", "--dry-run"]).expect_code(0).stdout;
+    assert!(shown.contains("until the task of the list is done"), "{shown}");
+    assert!(shown.contains("is then reviewed by `claude`"), "{shown}");
+    assert!(shown.contains("--json-schema {schema}"), "{shown}");
+    assert!(!shown.contains("\"properties\""), "{shown}");
+}

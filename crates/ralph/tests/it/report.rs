@@ -176,3 +176,14 @@ fn a_report_on_a_terminal_is_rendered_and_lists_changed_files() {
     assert!(seen.contains("\nChanged files: 1\n\n- made.txt\n"), "{seen}");
     assert!(!seen.contains("| ---") && !seen.contains("##"), "{seen}");
 }
+
+#[test]
+fn the_report_of_a_prompt_names_it_and_open_needs_no_other_flag() {
+    let sealed = sealed();
+    sealed.write_script(&json!([{ "do": [{ "claim": "DONE" }] }]), &json!({}));
+    sealed.run_ralph(&["run", "-p", "Fix the parser.\nThen test it."]).expect_code(0);
+    let report = sealed.run_ralph(&["report"]).expect_code(0).stdout;
+    assert!(report.contains("- Prompt: Fix the parser."), "{report}");
+    sealed.run_ralph(&["report", "--open"]).expect_code(0).expect_stderr("is written");
+    sealed.run_ralph(&["report", "--open", "--json"]).expect_code(2);
+}

@@ -280,7 +280,7 @@ fn every_end_is_logged_with_its_exit_code() {
         error("turnLimit"),
         json!({}),
         &["-m", "2"],
-        ["2 0 2", "not complete after 2 iterations", "1", "failed: turn limit"],
+        ["2 0 2", "not complete after 2 iterations", "1", "failed: turn or cost limit"],
     );
     check_end(
         Directory,

@@ -417,7 +417,7 @@ fn a_finished_run_is_shown_again() {
     tmux.key("Right");
     tmux.shows("Task printer: done");
     tmux.key("p");
-    tmux.shows("this run is over");
+    tmux.shows("this run has ended");
     tmux.key("q");
     tmux.ended("0");
 }

@@ -12,11 +12,13 @@ use ralph_model::handoff::LeftOpen;
 use ralph_model::ids::{IterationNumber, Role, RunId, TaskId};
 use ralph_model::outcome::{Outcome, TaskWait};
 use ralph_model::plan::Counts;
+use ralph_model::recipe::{PromptSource, Recipe, TemplatePlace, Work};
 use ralph_model::review::{Divergence, ReviewStatus};
 use ralph_model::run::RunState;
 use ralph_model::sandbox::{Backend, RequestedBackend};
 use ralph_model::task::{Progress, Task, TaskList, TaskStatus};
 use ralph_model::task_state::TaskState;
+use ralph_model::text;
 use ralph_model::units::{Millis, Timestamp};
 use ralph_model::worktree::AutorunChange;
 use serde::Serialize;
@@ -38,6 +40,9 @@ pub struct Summary {
     /// When the last event was recorded.
     pub last: Timestamp,
     pub resumed: u32,
+    /// The first line of the user's own prompt, or the file of the prompt.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prompt: Option<String>,
     /// How it ended; `None` while it runs, and after a crash.
     pub outcome: Option<Outcome>,
     pub ending: Option<String>,
@@ -321,6 +326,24 @@ pub struct ControlRequestNote {
     pub refused: Option<String>,
 }
 
+/// Characters of a prompt's first line that are kept.
+const PROMPT_CHARS: usize = 200;
+
+fn describe_prompt(recipe: &Recipe) -> Option<String> {
+    match &recipe.work {
+        Work::Prompt(PromptSource::Text(text)) => {
+            let first = text.lines().find(|line| !line.trim().is_empty())?;
+            Some(text::shorten_to_line(first.trim(), PROMPT_CHARS))
+        }
+        Work::Prompt(PromptSource::File(file)) => Some(file.display().to_string()),
+        Work::Prompt(PromptSource::Template(template)) => match &template.place {
+            TemplatePlace::File(file) => Some(file.display().to_string()),
+            TemplatePlace::Named(_) => None,
+        },
+        Work::Tasks(_) => None,
+    }
+}
+
 impl Report {
     /// Returns the summary of the run so far; `None` before its first event.
     pub fn summary(&self) -> Option<Summary> {
@@ -333,6 +356,7 @@ impl Report {
             started: state.started,
             last: self.last,
             resumed: self.resumed,
+            prompt: describe_prompt(&state.recipe),
             outcome: state.outcome.clone(),
             ending: state.outcome.as_ref().map(ToString::to_string),
             progress: board.map(TaskState::progress),

@@ -85,7 +85,8 @@ pub struct IterationNote {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FailedGate {
     pub name: String,
-    pub exit_code: i32,
+    /// None for the verdict of an agent.
+    pub exit_code: Option<i32>,
     pub ran: Millis,
     /// The output, as in the next prompt.
     pub output: String,
@@ -309,7 +310,7 @@ fn judge_result(open: &Iteration) -> (IterationResult, String) {
 fn describe_refusal(refusal: &Refusal) -> FailedGate {
     FailedGate {
         name: refusal.kind.name().to_owned(),
-        exit_code: 1,
+        exit_code: Some(1),
         ran: Millis::ZERO,
         output: excerpt_output(&refusal.output, MAX_OUTPUT_CHARS),
         log: None,
@@ -324,7 +325,7 @@ fn describe_failed_gate(result: &GateResult) -> FailedGate {
     });
     FailedGate {
         name: result.gate.clone(),
-        exit_code: result.exit_code(),
+        exit_code: (!result.is_verdict).then(|| result.exit_code()),
         ran: result.end.as_ref().map_or(Millis::ZERO, |end| end.ran),
         output: excerpt_output(
             &format!(

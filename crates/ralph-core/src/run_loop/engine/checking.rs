@@ -12,6 +12,7 @@ use ralph_model::outcome::Outcome;
 use ralph_model::phase::Iteration;
 use ralph_model::recipe::{CommitPolicy, HistoryOwner, Recipe};
 use ralph_model::review::ReviewVerdict;
+use ralph_model::units::Millis;
 use ralph_model::worktree::{Checkpoint, History, Landed, TreeDiff};
 
 use super::{Engine, StepError, ViewKind, record_with};
@@ -344,8 +345,13 @@ pub(super) fn build_gate_result(
         hasher.feed_text(&output);
         hasher.finish_hash()
     });
+    let ran = match &asking.end {
+        Some(AgentCallEnd::Answered(reply)) => reply.end.ran,
+        Some(AgentCallEnd::FailedAttempt(_) | AgentCallEnd::Hopeless(_)) | None => Millis::ZERO,
+    };
     GateResult {
-        end: Some(ChildEnd::from_ending(Ending::Exited { code })),
+        end: Some(ChildEnd { ran, ..ChildEnd::from_ending(Ending::Exited { code }) }),
+        is_verdict: true,
         output,
         hash,
         ..GateResult::new(gate.name.clone(), gate.name.clone(), severity, status)

@@ -59,6 +59,14 @@ impl Engine<'_> {
         if let Some(seen) = &mut observation {
             seen.conflict_markers = self.find_conflict_markers();
         }
+        if observation.is_some() && self.state.recipe.commits() {
+            for path in self.ports.vcs.find_changed_submodules() {
+                let text = format!(
+                    "files in the submodule `{path}` are changed: gates see the changes, and the commits of this run cannot contain them; commit them in the submodule"
+                );
+                self.record_event(Event::Warned { text })?;
+            }
+        }
         self.record_event(Event::Observed { observation, kept })?;
         self.ports.vcs.forget_reported_tampering();
         Ok(())

@@ -249,14 +249,21 @@ impl Engine<'_> {
         let limit =
             self.state.tasks.as_ref().map_or(1, |tasks| work.attempt_limit(&tasks.list, &task.id));
         let mut log = self.attempt_log();
-        let FailedAttempt { attempt, outputs, next, gives_up, .. } = failed;
+        let FailedAttempt { mut attempt, outputs, next, gives_up, .. } = failed;
+        // An agent that was ended left changes that were not observed.
+        if let (true, Some(base)) = (attempt.files.is_empty(), self.state.base.clone())
+            && let Ok(Some(seen)) = self.ports.vcs.peek_changes_since(&base, &[])
+        {
+            attempt.files = seen.files.into_iter().map(|file| file.path).collect();
+        }
         let message = format!(
-            "{} failed: {}\n\nIterations: {}/{limit}\nLast gate: {}\nError hash: {}\n\nSee {FAILURE_REPORT} for the full history.",
+            "{} failed: {}\n\nIterations: {}/{limit}\nLast gate: {}\nError hash: {}\n\n{FAILURE_REPORT} has the last attempts, and `ralph report {}` all of them.",
             task.id,
             task.title.lines().next().unwrap_or_default(),
             log.counted() + 1,
             attempt.gate,
             attempt.hash.0,
+            self.state.run,
         );
         log.add_failure(attempt, outputs, next);
         let record = attempt::format_record(AttemptRecord {

@@ -233,9 +233,13 @@ fn build_instructions(sources: &LoopFiles, notes: &mut MigrationNotes) -> String
     }
     for prompt in &sources.prompts {
         if is_loop_prompt(&prompt.text) {
-            let why = format!(
-                "it tells the agent how to loop, which ralph does; copy what is about the project into {DIRECTORY}/{PROMPT}"
-            );
+            let own = format!("{DIRECTORY}/{PROMPT}");
+            let advice = if prompt.shown == own {
+                "keep in it only what is about the project".to_owned()
+            } else {
+                format!("copy what is about the project into {own}")
+            };
+            let why = format!("it tells the agent how to loop, which ralph does; {advice}");
             notes.add_skipped(&prompt.shown, &why);
         } else {
             notes.add_found(

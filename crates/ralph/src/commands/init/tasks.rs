@@ -6,7 +6,7 @@ use std::path::Path;
 
 use ralph_io::process::Watch;
 use ralph_model::recipe::PROGRESS;
-use ralph_model::task::REQUIREMENTS_FILE;
+use ralph_model::task::{REQUIREMENTS_FILE, TaskList};
 
 use super::draft::SettingsDraft;
 use super::steps::{FilePreview, InitSteps, choose_treatment};
@@ -44,14 +44,22 @@ pub(super) fn plan_tasks(setup: &InitSetup<'_>) -> Result<InitPlan, CliError> {
         let list = &documents.tasks;
         found.push(format!("found   {other}, which is not used: {list} is the task list"));
     }
+    let instructions = documents.find_sibling_path(PROMPT);
+    let foreign = documents::find_loop_instructions(&setup.project.directory, &instructions);
+    found.extend(foreign.map(|warning| format!("note    {warning}")));
     let checks = describe_checks(setup, &documents, &draft, is_kept);
-    let mut next = vec![format!(
-        "Describe in {} what is to be built.",
-        documents.find_sibling_path(REQUIREMENTS_FILE)
-    )];
-    next.extend(setup.find_agent_hint(&draft));
-    next.push("ralph plan     turns it into a task list".to_owned());
-    next.push("ralph build    does them, one verified commit at a time".to_owned());
+    let mut next: Vec<String> = setup.find_agent_hint(&draft).into_iter().collect();
+    if is_kept && count_listed_tasks(setup, &documents) > 0 {
+        next.push("ralph tasks    shows the list".to_owned());
+        next.push("ralph build    does the tasks, one verified commit at a time".to_owned());
+    } else {
+        if documents.check_prd_is_written().is_err() {
+            let requirements = documents.find_sibling_path(REQUIREMENTS_FILE);
+            next.insert(0, format!("Describe in {requirements} what is to be built."));
+        }
+        next.push("ralph plan     turns it into a task list".to_owned());
+        next.push("ralph build    does them, one verified commit at a time".to_owned());
+    }
     Ok(InitPlan { workflow: WorkflowChoice::Tasks, found, steps, checks, next })
 }
 
@@ -145,9 +153,17 @@ fn write_documents(
 
 /// Returns the check commands of an existing list.
 fn read_verify_commands(setup: &InitSetup<'_>, documents: &Documents) -> Vec<String> {
+    read_list(setup, documents).map(|list| list.verify_commands).unwrap_or_default()
+}
+
+fn count_listed_tasks(setup: &InitSetup<'_>, documents: &Documents) -> usize {
+    read_list(setup, documents).map_or(0, |list| list.tasks.len())
+}
+
+fn read_list(setup: &InitSetup<'_>, documents: &Documents) -> Option<TaskList> {
     let named = Some(Path::new(&documents.tasks));
-    let file = task_file::read_task_file(setup.project, &setup.loaded.settings, named);
-    file.map(|file| file.list().verify_commands.clone()).unwrap_or_default()
+    let file = task_file::read_task_file(setup.project, &setup.loaded.settings, named).ok()?;
+    Some(file.list().clone())
 }
 
 fn describe_checks(

@@ -199,3 +199,20 @@ fn a_failure_branch_that_cannot_be_pushed_is_a_warning() {
     assert_eq!(failure_branches(&sealed).len(), 1);
     assert_statuses(&sealed, &[("a", "failed")]);
 }
+
+#[test]
+fn the_report_on_a_branch_names_the_files_of_an_agent_that_was_ended() {
+    let calls = json!([{ "do": [
+        { "write": { "path": "a.txt", "text": "half\n" } }, { "run": { "command": "sleep 60" } }
+    ] }]);
+    let with = settings(json!({
+        "timeouts": { "implement": { "soft": "1s", "hard": "2s" } }, "tasks": { "maxAttempts": 1 }
+    }));
+    let sealed = project(&[task("a", &[])], &calls, &with);
+    build(&sealed, &[]).expect_code(1);
+    let branch = failure_branches(&sealed).pop().expect("a branch");
+    let report = sealed.run_git(&["show", &format!("{branch}:ralph-failure.md")]);
+    assert!(report.contains("files_modified:\n  - a.txt\n"), "{report}");
+    let message = sealed.run_git(&["log", "-1", "--format=%B", &branch]);
+    assert!(message.contains("ralph-failure.md has the last attempts"), "{message}");
+}

@@ -61,6 +61,7 @@ fn the_spec_gate_is_hard_and_the_quality_gate_soft() {
     let calls = json!([
         { "when": { "role": "review", "promptContains": "needless complexity" }, "do": [
             { "write": { "path": "meddled", "text": "x" } },
+            { "run": { "command": "sleep 1" } },
             { "verdict": refuses("Names are unclear.") }
         ] },
         { "when": { "role": "review", "iteration": 1 }, "do": [
@@ -72,7 +73,12 @@ fn the_spec_gate_is_hard_and_the_quality_gate_soft() {
         writes("a.txt")
     ]);
     let sealed = project(&[task("a", &[])], &calls, &judged());
-    build(&sealed, &[]).expect_code(0).expect_stderr("changed files, which was undone");
+    let end = build(&sealed, &[]).expect_code(0).expect_stderr("changed files, which was undone");
+    for line in end.stderr.lines().filter(|line| line.contains("Gate spec: passed")) {
+        assert!(!line.contains("exit code"), "{line}");
+    }
+    let quality = end.stderr.lines().find(|line| line.contains("Gate quality: failed"));
+    assert!(!quality.expect("a line").contains("(0."), "{quality:?}");
     let prompts = sealed.prompts();
     // Attempt, spec; attempt, spec, quality.
     assert_eq!(prompts.len(), 5);
@@ -337,11 +343,12 @@ fn all_gates_run_with_the_setting() {
 
 #[test]
 fn a_strategy_that_has_no_effect_is_warned_about() {
-    let warning = "`validationStrategy` has no effect on guardrails";
+    let warning = "`validationStrategy` has no effect here";
     let lint = json!({ "validationStrategy": "lenient",
         "gates": [{ "kind": "lint", "command": "false" }] });
     let plain = json!({ "validationStrategy": "lenient", "guardrails": [{ "command": "true" }] });
-    for (settings, expect) in [(plain, true), (lint, false)] {
+    let named = json!({ "validationStrategy": "tests_only", "gates": [{ "command": "true" }] });
+    for (settings, expect) in [(plain, true), (named, true), (lint, false)] {
         let sealed = crate::repository();
         sealed.write_script(&json!([{ "do": [{ "claim": "DONE" }] }]), &settings);
         let end = crate::run(&sealed, &["-m", "1"]).expect_code(0);

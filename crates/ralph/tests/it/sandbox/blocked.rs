@@ -251,3 +251,19 @@ fn a_server_of_this_machine_is_reached_by_gates_and_not_by_agents() {
         );
     }
 }
+
+#[test]
+fn a_gate_that_fetches_packages_gets_their_setting_and_does_not_retry() {
+    let gate = "echo retries $npm_config_fetch_retries; echo 'npm error code EAI_AGAIN'; \
+        echo 'npm error request to https://packages.example.com/x failed'; false";
+    for backend in hiding_backends() {
+        let sealed = Sealed::with_repository(env!("CARGO_BIN_EXE_ralph"));
+        sealed.write_file("package.json", "{}");
+        write_project(&sealed, gate, &json!({}));
+        let end = ralph(&sealed, backend, &["run", "-p", "Work.", "-m", "1"]);
+        assert_eq!(end.code, Some(1), "{backend}: {}{}", end.stdout, end.stderr);
+        let setting = r#"{"sandbox":{"network":{"packages":true}}}"#;
+        let line = format!("put this into your own settings: {setting}");
+        check_texts(&end, &["retries 0", "gates have no network in the sandbox", &line]);
+    }
+}

@@ -295,3 +295,20 @@ fn leftovers_of_a_killed_run_are_removed_by_the_next_one() {
         assert!(shown.contains("removed: `.envrc`"), "{environment:?}: {}", end.stderr);
     }
 }
+
+#[test]
+fn a_forbidden_new_file_is_removed_while_the_agent_runs() {
+    let wait = "echo x > .envrc; n=0; while test -e .envrc && test $n -lt 300; do sleep 0.1; \
+                n=$((n + 1)); done; test -e .envrc || echo gone > work.txt";
+    for environment in environments() {
+        let calls = json!([{ "do": [{ "run": { "command": wait } }, { "claim": "DONE" }] }]);
+        let sealed = project(&calls, &json!({}));
+        let end = ralph(&sealed, &environment, &["run", "-p", "base"]);
+        assert_eq!(end.code, Some(0), "{environment:?}: {}", end.stderr);
+        assert_eq!(sealed.read_file("work.txt"), "gone\n", "{environment:?}");
+        let warned: Vec<String> =
+            sealed.find_events("warned").iter().map(ToString::to_string).collect();
+        let count = warned.iter().filter(|it| it.contains("removed: `.envrc`")).count();
+        assert_eq!(count, 1, "{environment:?}: {warned:?}");
+    }
+}
