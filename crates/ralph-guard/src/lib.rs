@@ -40,7 +40,8 @@ pub use place::{GlobExtent, LocatedPath, PathLocation, normalize_lexically};
 pub use policy::{GuardDecision, decide_call};
 pub use rules::{GuardRule, find_rule, list_rules};
 pub use scripts::{
-    ScriptLocation, StartedProgram, find_scripts, find_scripts_in_file, list_programs,
+    ScriptLocation, StartedProgram, find_scripts, find_scripts_in_file, is_interpreter,
+    list_programs,
 };
 pub use tool::GuardedToolCall;
 

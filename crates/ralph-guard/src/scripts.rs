@@ -82,10 +82,14 @@ const ONLY_BY_FLAG: [&str; 9] =
     ["awk", "gawk", "mawk", "nawk", "sed", "gsed", "make", "gmake", "just"];
 
 /// Programs that run the first path in their arguments.
-const LAUNCHERS: [&str; 13] = [
+#[rustfmt::skip]
+const LAUNCHERS: [&str; 19] = [
     "setarch", "linux32", "linux64", "i386", "x86_64", "xvfb-run", "valgrind", "kcov", "rr", "gdb",
-    "npx", "bunx", "entr",
+    "npx", "bunx", "entr", "direnv", "conda", "mamba", "micromamba", "dotenv", "dotenvx",
 ];
+
+/// Variables with options of an interpreter, and its name.
+const OPTION_VARIABLES: [(&str, &str); 2] = [("NODE_OPTIONS", "node"), ("RUBYOPT", "ruby")];
 
 /// Words before a program that another program runs, as in `uv run` or `mise exec --`.
 const BEFORE_PROGRAM: [&str; 4] = ["run", "exec", "--command", "--args"];
@@ -127,7 +131,13 @@ pub fn find_scripts_in_file(text: &str, start: &ShellState) -> Vec<ScriptLocatio
 
 fn find_in_text(text: &str, start: &ShellState, unreadable: UnreadableText) -> Vec<ScriptLocation> {
     let directories = vec![start.cwd.clone()];
-    let mut finder = ScriptFinder { start, unreadable, directories, places: Vec::new() };
+    let mut finder = ScriptFinder {
+        start,
+        unreadable,
+        directories,
+        search_path: Vec::new(),
+        places: Vec::new(),
+    };
     finder.read_text(text, start.cwd.clone(), 0);
     finder.places
 }
@@ -141,6 +151,13 @@ pub struct StartedProgram {
     pub arguments: Vec<String>,
     /// The directory that it runs in, if known.
     pub directory: Option<PathBuf>,
+    /// The variables that its command sets, with `‹?›` for what is not known.
+    pub variables: Vec<(String, String)>,
+}
+
+/// Returns whether a program runs scripts that its arguments name.
+pub fn is_interpreter(name: &str) -> bool {
+    find_endings(name).is_some()
 }
 
 /// Returns the programs that a command or the text of a script starts.
@@ -153,6 +170,11 @@ pub fn list_programs(text: &str, start: &ShellState) -> Vec<StartedProgram> {
             name: command.name().to_owned(),
             arguments: command.arguments().iter().map(read).collect(),
             directory: command.cwd.as_ref().map(PathBuf::from),
+            variables: command
+                .assigns
+                .iter()
+                .map(|(name, it)| (name.clone(), it.to_string()))
+                .collect(),
         })
         .collect()
 }
@@ -169,6 +191,8 @@ struct ScriptFinder<'a> {
     unreadable: UnreadableText,
     /// The directories that commands are known to run in.
     directories: Vec<String>,
+    /// What the text prepends or appends to the `PATH`.
+    search_path: Vec<String>,
     places: Vec<ScriptLocation>,
 }
 
@@ -177,6 +201,10 @@ impl ScriptFinder<'_> {
         let lowered = lower_text(text, &ShellState { cwd, ..self.start.clone() });
         for command in &lowered.commands {
             self.directories.extend(command.cwd.clone());
+            let values = command.assigns.iter().filter(|(name, _)| name == "PATH");
+            let parts = values.flat_map(|(_, value)| value.raw().split(':'));
+            let own = parts.filter(|part| part.trim_matches(UNKNOWN) != "").map(str::to_owned);
+            self.search_path.extend(own);
         }
         self.directories.sort();
         self.directories.dedup();
@@ -196,13 +224,26 @@ impl ScriptFinder<'_> {
     fn add_command(&mut self, command: &ShellCommand, depth: usize) {
         let cwd = command.cwd.as_deref();
         for (variable, value) in &command.assigns {
-            if matches!(variable.as_str(), "BASH_ENV" | "ENV") {
+            if matches!(variable.as_str(), "BASH_ENV" | "ENV" | "PYTHONSTARTUP") {
                 self.add_word(value, cwd, &[]);
+            }
+            for (_, program) in OPTION_VARIABLES.iter().filter(|(name, _)| name == variable) {
+                let options = value.to_string();
+                let words = std::iter::once(*program).chain(options.split_whitespace());
+                let mut inner = command.clone();
+                inner.argv = words.map(Word::new).collect();
+                if let ScriptSource::Files(files) = find_source(&inner) {
+                    self.add_all(&files, cwd, find_endings(program).unwrap_or_default());
+                }
             }
         }
         let (Some(program), name) = (command.argv.first(), command.name()) else { return };
         if program.raw().contains('/') {
             self.add_word(program, cwd, &[]);
+        } else {
+            for directory in self.search_path.clone() {
+                self.add_word(&Word::from_raw(&format!("{directory}/{name}")), cwd, &[]);
+            }
         }
         // What `find` passes on is relative to the directory of `find`.
         if command.wrappers.last().is_some_and(|it| it == "find") {

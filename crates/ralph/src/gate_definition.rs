@@ -8,16 +8,19 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
 
 use ralph_guard::{
-    ScriptLocation, ShellState, StartedProgram, find_scripts_in_file, list_programs,
-    normalize_lexically,
+    ScriptLocation, ShellState, StartedProgram, find_scripts_in_file, is_interpreter,
+    list_programs, normalize_lexically,
 };
 use ralph_io::bounded_read;
 
 use crate::gate_scripts::{self, is_generated};
 use crate::make_recipe::find_named_commands;
 use crate::project::Project;
-use crate::runner_files::{list_modules, list_named_files, list_runner_files, split_code};
-use crate::shadow_names::list_shadow_files;
+use crate::runner_files::{
+    find_copied_file, is_python, list_modules, list_named_files, list_operands, list_runner_files,
+    split_code,
+};
+use crate::shadow_names::{list_imported_names, list_shadow_files};
 
 /// How many scripts and recipes may call each other.
 const DEEPEST: u32 = 4;
@@ -73,6 +76,7 @@ pub(crate) fn read_gate_definition(project: &Project, commands: &[&str]) -> Gate
         project: &project.directory,
         found: GateDefinition::default(),
         open: texts.collect(),
+        followed: 0,
     };
     for script in scripts {
         reader.open_script(&project.directory.join(&script), 1);
@@ -92,10 +96,16 @@ fn is_below(path: &str, folders: &[&str]) -> bool {
     parts.any(|it| folders.iter().any(|name| it.as_os_str() == *name))
 }
 
+/// Returns whether a file begins with a line that names its interpreter.
+fn is_script(file: &Path) -> bool {
+    bounded_read::read_file(file, MOST_BYTES).is_ok_and(|text| text.starts_with(b"#!"))
+}
+
 struct GateReader<'a> {
     project: &'a Path,
     found: GateDefinition,
     open: VecDeque<CommandText>,
+    followed: usize,
 }
 
 impl GateReader<'_> {
@@ -106,9 +116,10 @@ impl GateReader<'_> {
                 home: std::env::var("HOME").ok(),
                 variables: BTreeMap::new(),
             };
-            for program in list_programs(&text.text, &start) {
+            let programs = list_programs(&text.text, &start);
+            for program in &programs {
                 let place = program.directory.clone().unwrap_or_else(|| directory.clone());
-                self.add_program(&program, &place, text.depth);
+                self.add_program(program, &place, text.depth);
             }
             if text.depth > 0 {
                 for place in find_scripts_in_file(&text.text, &start) {
@@ -119,21 +130,50 @@ impl GateReader<'_> {
                     }
                 }
             }
+            // Afterwards: what is found to be a script is protected.
+            for program in &programs {
+                let place = program.directory.as_ref().unwrap_or(directory);
+                self.add_operands(program, place, &programs);
+            }
+        }
+    }
+
+    /// Adds scripts that a program may run because its arguments name them, or that it copies and
+    /// another program runs, and files that would be sourced if they existed.
+    fn add_operands(&mut self, program: &StartedProgram, place: &Path, all: &[StartedProgram]) {
+        if matches!(program.name.as_str(), "." | "source") {
+            let file = program.arguments.first().map(|it| normalize_lexically(&place.join(it)));
+            let missing = file.filter(|it| it.symlink_metadata().is_err());
+            let missing = missing.filter(|it| !is_generated(self.project, it));
+            self.found.files.extend(missing.and_then(|it| self.name_file(&it)));
+        }
+        for (source, is_run) in find_copied_file(program, all) {
+            let file = place.join(source);
+            if is_run || is_script(&file) {
+                self.add_named_file(&file);
+            }
+        }
+        if !is_interpreter(&program.name) {
+            let files = list_operands(&program.name, &program.arguments);
+            for file in files.map(|it| place.join(it)).filter(|it| is_script(it)) {
+                self.add_named_file(&file);
+            }
         }
     }
 
     fn add_program(&mut self, program: &StartedProgram, directory: &Path, depth: u32) {
         let is_word = |word: &&String| !word.is_empty() && !word.contains(['/', '-', '=', ' ']);
         let words = program.arguments.iter().filter(is_word);
-        for name in std::iter::once(&program.name).chain(words) {
-            for file in list_shadow_files(name, directory) {
-                let Some(path) = self.name_file(&file) else { continue };
-                if file.symlink_metadata().is_ok() {
-                    self.found.files.insert(path);
-                } else {
-                    self.found.shadows.insert(path);
-                }
+        let libraries = program.variables.iter().filter(|(name, _)| name == "PYTHONPATH");
+        for library in libraries.flat_map(|(_, value)| value.split(':')) {
+            // Most unknown beginnings are the project directory.
+            let library = library.strip_prefix("‹?›/").unwrap_or(library);
+            if !library.is_empty() && !library.contains('‹') {
+                self.add_shadows(list_shadow_files("python", &directory.join(library)));
             }
+        }
+        for name in std::iter::once(&program.name).chain(words) {
+            self.add_shadows(list_shadow_files(name, directory));
             self.found.programs.insert(name.clone());
             self.add_runner_files(name, directory);
         }
@@ -149,6 +189,33 @@ impl GateReader<'_> {
             self.found.files.extend(files);
             let directories = vec![named.directory];
             self.open.push_back(CommandText { text: named.text, directories, depth: depth + 1 });
+        }
+    }
+
+    /// Adds names that no file may get; existing files of these names are only reported.
+    fn add_shadows(&mut self, files: Vec<PathBuf>) {
+        for file in files {
+            let Some(path) = self.name_file(&file) else { continue };
+            if file.symlink_metadata().is_ok() {
+                self.found.files.insert(path);
+            } else {
+                self.found.shadows.insert(path);
+            }
+        }
+    }
+
+    /// Adds the names of standard modules that a Python script imports: a file of such a name beside it
+    /// comes first. Elsewhere than among checks it may be the work, so only a new one is reported.
+    fn add_imported_names(&mut self, script: &Path, text: &str) {
+        let beside = script.parent().unwrap_or(self.project);
+        self.add_shadows(list_shadow_files("python", beside));
+        let names = list_imported_names(text, beside);
+        if self.name_file(script).is_some_and(|it| is_below(&it, &CHECK_FOLDERS)) {
+            self.add_shadows(names);
+        } else {
+            let new = names.iter().filter(|it| it.symlink_metadata().is_err());
+            let new: Vec<String> = new.filter_map(|it| self.name_file(it)).collect();
+            self.found.files.extend(new);
         }
     }
 
@@ -224,10 +291,10 @@ impl GateReader<'_> {
                 .any(|it| matches!(it, "sh" | "bash" | "dash" | "zsh" | "ksh")),
             None => is_named,
         };
-        let count = self.found.scripts.len() + self.found.files.len();
-        if depth > DEEPEST || count >= MOST_FILES {
+        if depth > DEEPEST || self.followed >= MOST_FILES {
             return is_shell;
         }
+        self.followed += 1;
         if is_shell {
             let beside = file.parent().unwrap_or(self.project).to_owned();
             let mut directories = vec![self.project.to_owned(), beside];
@@ -236,6 +303,9 @@ impl GateReader<'_> {
         } else {
             for module in list_modules(file, &text, self.project) {
                 self.add_module(&module, file, depth);
+            }
+            if is_python(file, &text) {
+                self.add_imported_names(file, &text);
             }
         }
         is_shell
@@ -253,6 +323,57 @@ mod tests {
     use std::fs;
 
     use super::*;
+
+    #[test]
+    fn what_changes_a_script_from_outside_is_known() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let root = directory.path().canonicalize().expect("there");
+        let write = |path: &str, text: &str| {
+            let path = root.join(path);
+            fs::create_dir_all(path.parent().expect("one")).expect("made");
+            fs::write(path, text).expect("written");
+        };
+        write("ci/check.py", "import json, app\nfrom os.path import join\n");
+        write("app.py", "#!/usr/bin/env python3\nimport queue\n");
+        write("check.sh", "#!/bin/sh\n[ -f .env ] && . ./.env\ntest -f a.txt\n");
+        write("plain.sh", "test -f a.txt\n");
+        write("check.jq", ".");
+        let project = Project::new(root.clone(), Vec::new());
+        let read = |command: &str| read_gate_definition(&project, &[command]);
+        let is_shadow = |command: &str, path: &str| read(command).shadows.contains(path);
+        let is_named = |command: &str, path: &str| read(command).files.contains(path);
+        assert!(is_shadow("python3 ci/check.py", "ci/json.py"));
+        assert!(is_shadow("python3 ci/check.py", "ci/unittest.py"));
+        assert!(!is_shadow("python3 ci/check.py", "ci/app.py"), "it may be the work");
+        assert!(!is_shadow("python3 app.py", "queue.py") && is_named("python3 app.py", "queue.py"));
+        assert!(is_shadow("PYTHONPATH=src python3 app.py", "src/sitecustomize.py"));
+        for value in ["src", "src:$PYTHONPATH", "$PWD/src", "$ROOT/src:lib"] {
+            let command = format!("export PYTHONPATH={value}; python3 app.py");
+            assert!(is_shadow(&command, "src/sitecustomize.py"), "{command}");
+        }
+        assert!(is_named("./check.sh", ".env"));
+        for command in
+            ["mytool check.sh", "sh -c 'retry 3 check.sh'", "cp check.sh /tmp/x && /tmp/x"]
+        {
+            assert!(is_named(command, "check.sh"), "{command}");
+        }
+        assert!(is_named("cp plain.sh /tmp/x; sh /tmp/x", "plain.sh"));
+        assert!(is_named("install -m 755 check.sh /tmp/ && check.sh", "check.sh"));
+        assert!(is_named("jq -e -f check.jq data.json", "check.jq"));
+        let checked = [
+            "shellcheck check.sh",
+            "uv run ruff check app.py",
+            "npx prettier --check app.py",
+            "cp check.sh /tmp/x",
+            "cat check.sh",
+            "git diff --exit-code check.sh",
+        ];
+        for command in checked {
+            let found = read(command);
+            assert!(!found.files.contains("check.sh"), "{command}: {found:?}");
+            assert!(!found.files.contains("app.py"), "{command}: {found:?}");
+        }
+    }
 
     #[test]
     fn scripts_and_recipes_are_followed() {

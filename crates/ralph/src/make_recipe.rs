@@ -298,7 +298,12 @@ mod tests {
         ] {
             let mut words = command.split(' ').map(str::to_owned);
             let name = words.next().expect("a program");
-            let program = StartedProgram { name, arguments: words.collect(), directory: None };
+            let program = StartedProgram {
+                name,
+                arguments: words.collect(),
+                directory: None,
+                variables: Vec::new(),
+            };
             let found = find_named_commands(&program, project).map(|it| it.text);
             assert_eq!(found.as_deref(), Some(expect), "{command}");
         }
@@ -306,6 +311,7 @@ mod tests {
             name: "npm".to_owned(),
             arguments: vec!["ci".to_owned()],
             directory: None,
+            variables: Vec::new(),
         };
         assert!(find_named_commands(&program, project).is_none());
     }

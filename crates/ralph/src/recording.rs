@@ -25,6 +25,7 @@ use ralph_ui::tui::{self, CallOutput, Recording, ReplaySource, ScreenLink};
 use ralph_ui::view::ViewOptions;
 
 use crate::cli_error::CliError;
+use crate::project::Project;
 use crate::{full_screen, screen, secrets};
 
 /// Bytes read from a stream at once.
@@ -57,7 +58,8 @@ pub(crate) fn show_run(
     })?;
     full_screen::leave_screen_while_stopped(&watch, &link, |_| {});
     let send = full_screen::request_sender(files.path());
-    let kept = RecordedRun { tail, project: layout.project().to_owned(), env, files, call: None };
+    let project = Project::new(layout.project().to_owned(), env);
+    let kept = RecordedRun { tail, project, files, masker: None, call: None };
     let options = ViewOptions { shows_agent: true, ..options };
     tui::replay_run(device, &link, options, Box::new(kept), source, send).map_err(|error| {
         CliError::new(ExitStatus::Incomplete, format!("the terminal cannot be used: {error}"))
@@ -69,8 +71,9 @@ pub(crate) fn show_run(
 struct RecordedRun {
     tail: JournalTail,
     files: RunDir,
-    project: PathBuf,
-    env: Variables,
+    project: Project,
+    /// Built when a plan is first read. A failure names a secret that could not be masked.
+    masker: Option<Result<Masker, String>>,
     /// The call whose stream is being read.
     call: Option<RecordedCall>,
 }
@@ -85,7 +88,7 @@ impl Recording for RecordedRun {
     }
 
     fn select_call(&mut self, state: &RunState, asked: &Event) {
-        self.call = RecordedCall::open(&self.files, &self.project, state, asked);
+        self.call = RecordedCall::open(&self.files, &self.project.directory, state, asked);
     }
 
     fn read_output(&mut self) -> CallOutput {
@@ -93,7 +96,9 @@ impl Recording for RecordedRun {
     }
 
     fn read_plan(&mut self, state: &RunState) -> Option<Checklist> {
-        read_masked_plan(&self.files, &secrets::build_masker(&self.env, &state.recipe))
+        let build = || secrets::build_masker_for_record(&self.project, &state.recipe);
+        let masker = self.masker.get_or_insert_with(build);
+        read_masked_plan(&self.files, masker.as_ref().ok()?)
     }
 }
 

@@ -7,7 +7,7 @@
 
 use std::path::{Path, PathBuf};
 
-use ralph_guard::normalize_lexically;
+use ralph_guard::{StartedProgram, is_interpreter, normalize_lexically};
 
 /// The files of a program, whether they exist or not.
 struct RunnerRule {
@@ -141,17 +141,124 @@ pub(crate) fn list_runner_files(program: &str, directory: &Path) -> Vec<RunnerFi
 }
 
 /// Programs whose options name what they work on, not what they do.
-const PLAIN_PROGRAMS: [&str; 30] = [
+const PLAIN_PROGRAMS: [&str; 29] = [
     "test", "[", "[[", "grep", "egrep", "fgrep", "rg", "diff", "cmp", "cat", "ls", "stat", "wc",
-    "head", "tail", "find", "rm", "mkdir", "touch", "echo", "printf", "jq", "sort", "cc", "gcc",
-    "clang", "g++", "c++", "rustc", "tar",
+    "head", "tail", "find", "rm", "mkdir", "touch", "echo", "printf", "sort", "cc", "gcc", "clang",
+    "g++", "c++", "rustc", "tar",
 ];
+
+/// Programs that check, format or describe the files among their arguments, and run none of them.
+const CHECKERS: [&str; 49] = [
+    "git",
+    "sed",
+    "awk",
+    "jq",
+    "chmod",
+    "file",
+    "dos2unix",
+    "md5sum",
+    "sha256sum",
+    "zip",
+    "rsync",
+    "scp",
+    "shellcheck",
+    "shfmt",
+    "bashate",
+    "checkbashisms",
+    "black",
+    "ruff",
+    "flake8",
+    "pylint",
+    "mypy",
+    "pyright",
+    "ty",
+    "isort",
+    "bandit",
+    "yapf",
+    "autopep8",
+    "pytest",
+    "py.test",
+    "bats",
+    "prettier",
+    "eslint",
+    "oxlint",
+    "biome",
+    "standard",
+    "dprint",
+    "tsc",
+    "rubocop",
+    "perlcritic",
+    "perltidy",
+    "phpcs",
+    "php-cs-fixer",
+    "phpstan",
+    "psalm",
+    "codespell",
+    "typos",
+    "cspell",
+    "pre-commit",
+    "semgrep",
+];
+
+/// Programs that copy files to the last of their operands.
+const COPYING: [&str; 4] = ["cp", "mv", "install", "ln"];
+
+/// Returns whether a program only reads the files among its arguments.
+fn reads_only(program: &str) -> bool {
+    PLAIN_PROGRAMS.contains(&program) || CHECKERS.contains(&program)
+}
+
+/// Returns the operands of a program that may run them, if they are scripts.
+pub(crate) fn list_operands<'a>(
+    program: &str,
+    arguments: &'a [String],
+) -> impl Iterator<Item = &'a String> {
+    let is_checker = |name: &str| CHECKERS.contains(&name);
+    // Also through others, as in `uv run ruff`.
+    let is_plain = reads_only(program)
+        || COPYING.contains(&program)
+        || arguments.iter().any(|it| is_checker(it));
+    arguments.iter().filter(move |it| !is_plain && !it.is_empty() && !it.starts_with('-'))
+}
+
+/// Returns the files that a program copies to where another one starts or reads them, each with
+/// whether an interpreter runs the copy.
+pub(crate) fn find_copied_file<'a>(
+    program: &'a StartedProgram,
+    all: &[StartedProgram],
+) -> Vec<(&'a str, bool)> {
+    let mut operands = program.arguments.iter().filter(|it| !it.starts_with('-'));
+    let target = operands.next_back().filter(|_| COPYING.contains(&program.name.as_str()));
+    let Some(target) = target else { return Vec::new() };
+    let find_name = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
+    let list_runs = |source: &'a String| {
+        let within = format!("{}/{}", target.trim_end_matches('/'), find_name(source));
+        let copies = [target.clone(), within];
+        let is_used = |it: &&StartedProgram| {
+            !COPYING.contains(&it.name.as_str())
+                && (copies.iter().any(|copy| find_name(copy) == it.name)
+                    || !reads_only(&it.name)
+                        && it.arguments.iter().any(|word| copies.contains(word)))
+        };
+        let mut uses = all.iter().filter(is_used).peekable();
+        uses.peek()?;
+        Some((source.as_str(), uses.any(|it| is_interpreter(&it.name))))
+    };
+    operands.filter_map(list_runs).collect()
+}
 
 /// Returns the words of a program's arguments that may name a file that decides what it does: values
 /// of options, and quoted words in code.
 pub(crate) fn list_named_files(program: &str, arguments: &[String]) -> Vec<String> {
     if PLAIN_PROGRAMS.contains(&program) {
         return Vec::new();
+    }
+    if program == "jq" {
+        let find_file = |words: &[String]| match words {
+            [flag, file] if matches!(flag.as_str(), "-f" | "--from-file") => Some(file.clone()),
+            _ => None,
+        };
+        return arguments.windows(2).filter_map(find_file).collect();
     }
     let mut found = Vec::new();
     let mut is_value = false;
@@ -180,16 +287,25 @@ pub(crate) fn split_code(text: &str) -> impl Iterator<Item = String> {
 const LOADING_WORDS: [&str; 8] =
     ["import", "require", "load", "source", "include", "exec", "open", "use"];
 
-/// Returns existing files that a script in another language than shell may load: those that lines which
-/// load something name, with or without the extension of the script.
-pub(crate) fn list_modules(script: &Path, text: &str, project: &Path) -> Vec<PathBuf> {
+/// Returns the extension of a script, or the one that its first line implies.
+fn find_extension<'a>(script: &'a Path, text: &str) -> Option<&'a str> {
     let of_shebang = text.lines().next().and_then(|line| {
         let program = line.strip_prefix("#!")?.rsplit(['/', ' ']).next()?;
         let languages = [("python", "py"), ("node", "js"), ("ruby", "rb"), ("perl", "pl")];
         languages.iter().find_map(|(name, end)| program.starts_with(name).then_some(*end))
     });
-    let of_name = script.extension().and_then(|it| it.to_str());
-    let Some(extension) = of_name.or(of_shebang) else { return Vec::new() };
+    script.extension().and_then(|it| it.to_str()).or(of_shebang)
+}
+
+/// Returns whether a script is in Python.
+pub(crate) fn is_python(script: &Path, text: &str) -> bool {
+    find_extension(script, text) == Some("py")
+}
+
+/// Returns existing files that a script in another language than shell may load: those that lines which
+/// load something name, with or without the extension of the script.
+pub(crate) fn list_modules(script: &Path, text: &str, project: &Path) -> Vec<PathBuf> {
+    let Some(extension) = find_extension(script, text) else { return Vec::new() };
     let beside = script.parent().unwrap_or(project);
     let loading = text.lines().filter(|line| LOADING_WORDS.iter().any(|word| line.contains(word)));
     let words = loading.flat_map(|line| {

@@ -12,6 +12,7 @@ use ralph_model::agent::AgentChoice;
 use ralph_model::recipe::Recipe;
 
 use crate::cli_error::CliError;
+use crate::project::Project;
 use crate::recipe::make_names_unique;
 use crate::settings::types::Settings;
 
@@ -31,6 +32,23 @@ pub(crate) fn build_masker(env: &[(OsString, OsString)], recipe: &Recipe) -> Mas
     Masker::from_environment(all, tokens)
 }
 
+/// Returns a masker for what a recorded run left, whose journal lacks the values of its agents' secrets.
+/// Fails with the name of a secret whose value neither the settings nor the environment have any more:
+/// text of the run may contain it.
+pub(crate) fn build_masker_for_record(
+    project: &Project,
+    recipe: &Recipe,
+) -> Result<Masker, String> {
+    let mut recipe = recipe.clone();
+    let has_masked = |agent: &mut AgentChoice| agent.env.values().any(|value| value == MASK);
+    if recipe.list_agents_mut().any(has_masked) {
+        let loaded = project.load_settings(None, Vec::new());
+        let settings = loaded.map(|loaded| loaded.settings).unwrap_or_default();
+        fill_all_secrets(&mut recipe, &settings, &project.env)?;
+    }
+    Ok(build_masker(&project.env, &recipe))
+}
+
 /// Masks the names of gates, which may be their commands: events are masked as a whole, and a gate has to
 /// be found again by the name in them.
 pub(crate) fn mask_gate_names(recipe: &mut Recipe, masker: &Masker) {
@@ -47,14 +65,24 @@ pub(crate) fn restore_secrets(
     settings: &Settings,
     env: &[(OsString, OsString)],
 ) -> Result<(), CliError> {
+    let to_error = |name: String| {
+        CliError::for_input(format!(
+            "the run gave its agent the secret `{name}`, which its journal does not hold"
+        ))
+        .with_hint(format!("set `agent.env.{name}` in the settings, or export it"))
+    };
+    fill_all_secrets(recipe, settings, env).map_err(to_error)
+}
+
+/// Fills in the masked secrets of all agents. Fails with the name of the first one that is not found.
+fn fill_all_secrets(
+    recipe: &mut Recipe,
+    settings: &Settings,
+    env: &[(OsString, OsString)],
+) -> Result<(), String> {
     let fill = |choice: &mut AgentChoice, role: &str| {
         for (name, value) in choice.env.iter_mut().filter(|(_, value)| *value == MASK) {
-            *value = find_secret(settings, role, env, name).ok_or_else(|| {
-                CliError::for_input(format!(
-                    "the run gave its agent the secret `{name}`, which its journal does not hold"
-                ))
-                .with_hint(format!("set `agent.env.{name}` in the settings, or export it"))
-            })?;
+            *value = find_secret(settings, role, env, name).ok_or_else(|| name.clone())?;
         }
         Ok(())
     };

@@ -38,6 +38,28 @@ const PYTHON_NAMES: [&str; 20] = [
     "warnings.py",
 ];
 
+/// Modules of Python's standard library that scripts import.
+#[rustfmt::skip]
+const STANDARD_MODULES: [&str; 147] = [
+    "abc", "argparse", "array", "ast", "asyncio", "base64", "bdb", "binascii", "bisect", "bz2",
+    "cProfile", "calendar", "cmath", "cmd", "code", "codecs", "codeop", "collections", "colorsys",
+    "compileall", "concurrent", "configparser", "contextlib", "contextvars", "copy", "copyreg",
+    "csv", "ctypes", "dataclasses", "datetime", "dbm", "decimal", "difflib", "dis", "doctest",
+    "email", "encodings", "enum", "fcntl", "filecmp", "fileinput", "fnmatch", "fractions", "ftplib",
+    "functools", "genericpath", "getopt", "getpass", "gettext", "glob", "graphlib", "grp", "gzip",
+    "hashlib", "heapq", "hmac", "html", "http", "imaplib", "importlib", "inspect", "io",
+    "ipaddress", "json", "keyword", "linecache", "locale", "logging", "lzma", "mailbox", "math",
+    "mimetypes", "mmap", "multiprocessing", "netrc", "ntpath", "numbers", "opcode", "operator",
+    "optparse", "os", "pathlib", "pdb", "pickle", "pkgutil", "platform", "plistlib", "posixpath",
+    "pprint", "profile", "pstats", "pty", "queue", "quopri", "random", "re", "reprlib", "resource",
+    "runpy", "sched", "secrets", "select", "selectors", "shlex", "shutil", "signal",
+    "site", "smtplib", "socket", "socketserver", "sqlite3", "ssl", "stat", "statistics", "string",
+    "struct", "subprocess", "sysconfig", "syslog", "tarfile", "tempfile", "termios", "textwrap",
+    "threading", "timeit", "token", "tokenize", "tomllib", "trace", "traceback", "tracemalloc",
+    "types", "typing", "unicodedata", "unittest", "urllib", "uuid", "venv", "warnings", "wave",
+    "weakref", "xml", "xmlrpc", "zipfile", "zipimport", "zlib", "zoneinfo",
+];
+
 const RULES: [ShadowRule; 6] = [
     ShadowRule {
         programs: &["make", "gmake"],
@@ -72,6 +94,22 @@ pub(crate) fn list_shadow_files(program: &str, directory: &Path) -> Vec<PathBuf>
     rules.flat_map(|rule| rule.names).map(|name| directory.join(name)).collect()
 }
 
+/// Returns the files in a directory that a Python script there would import in place of the standard
+/// modules that it means, whether they exist or not.
+pub(crate) fn list_imported_names(text: &str, directory: &Path) -> Vec<PathBuf> {
+    let imported = text.lines().filter_map(|line| {
+        let line = line.trim();
+        line.strip_prefix("import ").or_else(|| line.strip_prefix("from ")?.split(" import").next())
+    });
+    let words = imported.flat_map(|list| list.split(','));
+    let names = words.map(|it| it.trim().split([' ', '.', ';']).next().unwrap_or_default());
+    let names = names.filter(|it| STANDARD_MODULES.contains(it));
+    names
+        .flat_map(|it| [format!("{it}.py"), format!("{it}/__init__.py")])
+        .map(|file| directory.join(file))
+        .collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -90,5 +128,30 @@ mod tests {
         assert!(list("python3.12").contains(&"unittest.py".to_owned()));
         assert!(list("cargo").contains(&"rust-toolchain.toml".to_owned()));
         assert_eq!(list("grep"), [""; 0]);
+    }
+
+    #[test]
+    fn documentation_lists_the_names() {
+        let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/gates.md");
+        let page = std::fs::read_to_string(page).expect("a page");
+        let (_, table) = page.split_once("## Names that change a gate").expect("a table");
+        for rule in &RULES {
+            // Of the modules of python only examples.
+            let names = if rule.names == PYTHON_NAMES { &rule.names[..3] } else { rule.names };
+            let start = format!("| {}", rule.programs[0].trim_matches('`'));
+            let row = table.lines().find(|it| it.replace('`', "").starts_with(&start));
+            let row = row.unwrap_or_else(|| panic!("no row {start}"));
+            for name in names {
+                assert!(row.contains(&format!("`{name}`")), "{name} is not in {row}");
+            }
+        }
+    }
+
+    #[test]
+    fn imports_of_standard_modules_are_found() {
+        let text = "import json as j, app\nfrom os.path import join\nprint('import re')\n";
+        let files = list_imported_names(text, Path::new("ci"));
+        let files: Vec<String> = files.iter().map(|it| it.display().to_string()).collect();
+        assert_eq!(files, ["ci/json.py", "ci/json/__init__.py", "ci/os.py", "ci/os/__init__.py"]);
     }
 }

@@ -67,6 +67,13 @@ fn a_script_is_found_in_every_spelling() {
         "trap ./check.sh EXIT",
         "find . -exec ./check.sh {} \\;",
         "BASH_ENV=check.sh bash -c true",
+        "PATH=.:$PATH check.sh",
+        "PATH=\"$PWD:$PATH\"; export PATH; check.sh",
+        "export PATH=$ROOT/.:$PATH && check.sh",
+        "env PATH=. check.sh",
+        "direnv exec . ./check.sh",
+        "conda run -n x ./check.sh",
+        "dotenv -- ./check.sh",
     ]
     .into_iter()
     .filter(|command| !scripts(command).contains(&"check.sh".to_owned()))
@@ -78,6 +85,7 @@ fn a_script_is_found_in_every_spelling() {
 fn scripts_of_interpreters_are_found() {
     for (command, expect) in [
         ("python3.11 check.py", &["check.py"] as &[&str]),
+        ("export NODE_OPTIONS='--require ./s.js'; jest", &["s.js"]),
         ("/usr/bin/python3 check.py", &["check.py"]),
         ("python3 -W error check.py", &["check.py"]),
         ("python3 -m tools.check", &["tools/check.py"]),

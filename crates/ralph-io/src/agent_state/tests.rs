@@ -146,6 +146,18 @@ fn tokens_come_back_and_settings_do_not() {
 }
 
 #[test]
+fn the_last_ten_replaced_logins_are_kept() {
+    let (machine, prepared) = Machine::prepared();
+    let seeded = prepared.seeded.first().expect("a login");
+    let older = |number: u32| prepared.replaced.join(format!("{number}-login"));
+    (100..112).for_each(|number| write(&older(number), "old"));
+    let kept = prepared.keep_replaced(seeded).expect("kept");
+    assert!(kept.is_file() && older(103).is_file() && !older(102).exists());
+    assert_eq!(fs::read_dir(&prepared.replaced).expect("there").count(), 10);
+    machine.check_original(OLD);
+}
+
+#[test]
 fn agents_without_known_files_get_an_empty_directory() {
     for kind in [AgentKind::Acp, AgentKind::Text, AgentKind::Custom, AgentKind::Sim] {
         let machine = Machine::new();

@@ -163,7 +163,13 @@ impl AgentScene<'_> {
         self.change_files();
         let is_bad = self.repository.work.values().any(|content| content.has_text("bad"));
         let is_late = self.request.iteration.0 % 3 == self.act.salt % 3;
+        let lacks_evidence = self.act.character == C::ApprovesWithoutEvidence
+            && self.request.purpose == Purpose::Work;
         let meant = match self.act.character {
+            // With criteria in its prompt that is no verdict.
+            _ if lacks_evidence && !list_criteria(&self.request.prompt).is_empty() => {
+                IntendedVerdict::Nothing
+            }
             C::Rejects | C::RejectsWithoutWords | C::QuotesApproval => IntendedVerdict::Changes,
             C::Garbage | C::Lazy | C::ClaimsInProse => IntendedVerdict::Nothing,
             C::Approves | C::Liar | C::ApprovesItself => IntendedVerdict::Approval,
@@ -185,6 +191,9 @@ impl AgentScene<'_> {
             _ => "Fix it.",
         };
         let text = match meant {
+            _ if lacks_evidence => {
+                json!({"verdict": "approved", "feedback": "", "criteria": []}).to_string()
+            }
             IntendedVerdict::Nothing => "Approved! <promise>COMPLETE</promise> DONE".to_owned(),
             IntendedVerdict::Approval => {
                 let entry = |criterion: &str| json!({"criterion": criterion, "met": true, "evidence": "work/a:1"});
@@ -209,6 +218,7 @@ impl AgentScene<'_> {
                 | C::CrashesAtOnce
                 | C::Empty
                 | C::Blocked
+                | C::TicksPlan
                 | C::Idles
                 | C::Limited
                 | C::LimitedInThePast
@@ -238,7 +248,7 @@ impl AgentScene<'_> {
             self.switch_branch();
         }
         let claims = match self.act.character {
-            C::Liar | C::Sloppy => true,
+            C::Liar | C::Sloppy | C::TicksPlan => true,
             C::Silent | C::Lazy | C::ClaimsInProse | C::Garbage => false,
             _ => does && is_all_done,
         };
@@ -388,6 +398,16 @@ impl AgentScene<'_> {
             C::DeletesPlan => drop(self.repository.work.remove(PLAN)),
             C::EmptiesPlan if self.repository.work.contains_key(PLAN) => {
                 self.write_file(PLAN, " \n");
+            }
+            C::TicksPlan => {
+                let Some(FileContent::Text(text)) = self.repository.work.get(PLAN) else { return };
+                let is_kept = |line: &&str| !line.starts_with("- [ ]");
+                let cheated = if self.act.salt.is_multiple_of(2) {
+                    text.replace("- [ ]", "- [x]")
+                } else {
+                    text.lines().filter(is_kept).collect::<Vec<_>>().join("\n") + "\n"
+                };
+                self.write_file(PLAN, &cheated);
             }
             _ => {}
         }

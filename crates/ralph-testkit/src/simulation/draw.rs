@@ -182,6 +182,7 @@ fn draw_gate(dice: &mut Dice) -> GatePlan {
         flaky: if dice.roll_chance(15) { dice.roll_below(40) } else { 0 },
         broken: if dice.roll_chance(10) { dice.roll_below(30) } else { 0 },
         commits: dice.roll_chance(5),
+        writes: dice.roll_chance(5),
     }
 }
 

@@ -25,6 +25,7 @@ use ralph_model::gate::{Gate, GateKind, GateResult, GateStatus, Severity, Valida
 use ralph_model::ids::{Role, TaskId};
 use ralph_model::outcome::Outcome;
 use ralph_model::recipe::{Completion, Recipe, Work};
+use ralph_model::refusal::RefusalKind;
 use ralph_model::run::RunState;
 use ralph_model::task::TaskList;
 use ralph_model::worktree::{Checkpoint, Landed, Observation};
@@ -357,6 +358,9 @@ fn count_event(recorded: &Recorded, world: &mut SimulatedWorld) {
         Event::PlanSeen { look } if look.needs_restore() => "events plan restored",
         Event::Observed { kept: Some(_), .. } => "events history restored",
         Event::AgentListRead { diff: claim } if !claim.refused.is_empty() => "events claim refused",
+        Event::Refused { refusal } if refusal.kind == RefusalKind::UnstableFiles => {
+            "events unstable files"
+        }
         Event::Refused { .. } => "events refusal",
         Event::GateChecked { result, .. } => match (result.status, result.severity) {
             (GateStatus::Passed, _) => "events gate passed",

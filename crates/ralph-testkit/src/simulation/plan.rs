@@ -162,6 +162,9 @@ pub struct GatePlan {
     /// Whether the code that it runs makes a commit.
     #[serde(default)]
     pub commits: bool,
+    /// Whether the code that it runs writes a file; in every third iteration another content each time.
+    #[serde(default)]
+    pub writes: bool,
 }
 
 /// What an agent does in one call.
@@ -229,6 +232,8 @@ named! {
         Rejects,
         /// Asks for changes without feedback.
         RejectsWithoutWords,
+        /// Approves without evidence for any criterion.
+        ApprovesWithoutEvidence,
         /// Approves its own work in the task list.
         ApprovesItself,
         EditsProtected,
@@ -249,6 +254,8 @@ named! {
         BreaksList,
         DeletesPlan,
         EmptiesPlan,
+        /// Marks or removes the open items of the plan without doing them.
+        TicksPlan,
         Leaks,
         Meddles,
         /// Changes files although it is only asked for an answer.
@@ -369,6 +376,7 @@ impl SimulationPlan {
             && self.task_seconds.is_none()
             && self.control_requests.iter().all(is_timeless_request)
             && self.faults.iter().all(is_timeless_fault)
+            && !self.gates.iter().any(|gate| gate.writes)
     }
 
     /// Returns the same plan without deaths.

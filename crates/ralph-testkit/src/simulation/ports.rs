@@ -27,7 +27,7 @@ use super::agent_action::{AgentAction, AgentScene};
 use super::dice::hash_numbers;
 use super::observer::{Invariant, Observer};
 use super::plan::{CommitMode, FaultKind};
-use super::recipe::{LIST_GATE, TASKS};
+use super::recipe::{GATE_FILE, LIST_GATE, TASKS};
 use super::repository::FileContent;
 use super::world::{CallTruth, GateTruth, SimulatedWorld, parse_gate_number};
 use crate::world::add_token;
@@ -240,6 +240,7 @@ impl Gates for Port {
             let (passed, ending) = run_gate(&world, order);
             let tree = world.repository.number_work_tree();
             commit_in_gate(&mut world, order);
+            write_in_gate(&mut world, order);
             if is_interrupted {
                 (false, Ending::Interrupted { force: Force::Terminated })
             } else {
@@ -297,6 +298,19 @@ fn commit_in_gate(world: &mut SimulatedWorld, order: &GateOrder<'_>) {
     if commits && is_possible && head != Some(tree) {
         world.tally.count_one("gate commits".to_owned());
         world.repository.make_commit(tree, &format!("a gate in {}", order.iteration), None);
+    }
+}
+
+/// Does what code under test may do: write a file. In every third iteration it never writes the same.
+fn write_in_gate(world: &mut SimulatedWorld, order: &GateOrder<'_>) {
+    let planned = usize::try_from(parse_gate_number(&order.gate.name)).ok();
+    let writes = planned.and_then(|at| world.plan.gates.get(at)).is_some_and(|gate| gate.writes);
+    let iteration = order.iteration.0;
+    if writes && iteration > 0 {
+        let salt = if iteration.is_multiple_of(3) { world.all_steps } else { 0 };
+        let content = FileContent::from_text(format!("{iteration} {salt}"));
+        world.tally.count_one("gate writes".to_owned());
+        world.repository.work.insert(GATE_FILE.to_owned(), content);
     }
 }
 

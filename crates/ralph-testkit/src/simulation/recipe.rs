@@ -39,6 +39,9 @@ pub const PROTECTED: &str = "gates/check.sh";
 /// A file that agents read as instructions.
 pub const INSTRUCTIONS: &str = "AGENTS.md";
 
+/// A file that code in gates writes.
+pub const GATE_FILE: &str = "work/of-a-gate";
+
 /// The directory of the work.
 pub const WORK: &str = "work/";
 

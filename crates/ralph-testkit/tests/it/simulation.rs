@@ -40,7 +40,8 @@ fn plans_that_once_failed_hold() {
 }
 
 /// How runs end.
-const ENDS: [&str; 13] = [
+const ENDS: [&str; 14] = [
+    "approved-at-cap",
     "complete",
     "iterations-used-up",
     "budget-used-up",
@@ -57,7 +58,8 @@ const ENDS: [&str; 13] = [
 ];
 
 /// What happens on the way.
-const EVENTS: [&str; 21] = [
+const EVENTS: [&str; 22] = [
+    "unstable files",
     "follow-up",
     "resumed",
     "list edited",

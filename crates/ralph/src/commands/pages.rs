@@ -62,7 +62,8 @@ fn find_newest_run(state: &Path) -> Option<String> {
 /// The diffs of a run's attempts, as far as git still has them, with secrets masked.
 pub(super) struct AttemptDiffs {
     repository: Option<GitRepository>,
-    masker: Masker,
+    /// The name of a secret instead, if its value is not known.
+    masker: Result<Masker, String>,
     known: BTreeMap<(String, String), Result<String, String>>,
 }
 
@@ -75,8 +76,8 @@ impl AttemptDiffs {
             None
         };
         let masker = report.state().map_or_else(
-            || Masker::new([]),
-            |state| secrets::build_masker(&project.env, &state.recipe),
+            || Ok(Masker::new([])),
+            |state| secrets::build_masker_for_record(project, &state.recipe),
         );
         Self { repository, masker, known: BTreeMap::new() }
     }
@@ -86,12 +87,16 @@ impl AttemptDiffs {
         if let Some(known) = self.known.get(&pair) {
             return known.clone();
         }
-        let diff = match &self.repository {
-            None => Err("the repository no longer exists".to_owned()),
+        let diff = match (&self.repository, &self.masker) {
+            (None, _) => Err("the repository no longer exists".to_owned()),
+            (_, Err(name)) => Err(format!(
+                "it may contain the secret `{name}`, and neither the settings nor the environment \
+                 have its value to mask it"
+            )),
             // Git eventually prunes the trees of discarded work.
-            Some(repository) => repository
+            (Some(repository), Ok(masker)) => repository
                 .build_patch(from, to, DIFF_CHARS)
-                .map(|patch| self.masker.mask_text(&patch).into_owned())
+                .map(|patch| masker.mask_text(&patch).into_owned())
                 .map_err(|_| "git has removed it".to_owned()),
         };
         if self.known.len() >= MAX_CACHED_DIFFS {

@@ -7,6 +7,7 @@ use ralph_testkit::sealed::Sealed;
 use serde_json::json;
 
 use crate::repository;
+use crate::users_refs::{all_backends, ralph_in};
 
 /// Files outside of the project.
 const SECRET: &str = "words-of-a-file-elsewhere";
@@ -51,26 +52,30 @@ fn assert_untouched(sealed: &Sealed, shape: &str) {
 
 #[test]
 fn directory_replaced_by_a_link_is_not_followed() {
-    for directory in [".ralph/logs", ".ralph/handoffs", ".ralph/prompts", "docs"] {
+    let directories = [".ralph/logs", ".ralph/handoffs", ".ralph/prompts", "docs"];
+    let tried = all_backends().into_iter().flat_map(|it| directories.map(|at| (it, at)));
+    for (backend, directory) in tried {
         let sealed = scene();
         let outside = sealed.root().join("outside");
         let command = format!("rm -rf {directory}; ln -s {} {directory}", outside.display());
         let calls = json!([{ "do": [{ "run": { "command": command } }, { "text": "Did it." }, { "claim": "DONE" }] }]);
         sealed.write_script(&calls, &json!({ "gates": [{ "name": "g", "command": "echo fine" }] }));
-        sealed.run_ralph(&["run", "-p", "base"]).expect_code(0);
-        assert_untouched(&sealed, directory);
+        ralph_in(&sealed, backend, &["run", "-p", "base"]).expect_code(0);
+        assert_untouched(&sealed, &format!("{backend}, {directory}"));
     }
 }
 
 #[test]
 fn prompt_file_replaced_by_a_link_ends_the_run() {
-    for shape in ["link", "zero", "pipe", "directory", "huge"] {
+    let shapes = ["link", "zero", "pipe", "directory", "huge"];
+    let tried = all_backends().into_iter().flat_map(|it| shapes.map(|shape| (it, shape)));
+    for (backend, shape) in tried {
         let sealed = scene();
         let command = planting(shape, "base.md", &sealed);
         let calls = json!([{ "do": [{ "run": { "command": command } }, { "text": "On it." }] }]);
         sealed.write_script(&calls, &json!({}));
         sealed.write_file("base.md", "Do it.");
-        let end = sealed.run_ralph(&["run", "--prompt-file", "base.md"]);
+        let end = ralph_in(&sealed, backend, &["run", "--prompt-file", "base.md"]);
         assert_ne!(end.code, Some(0), "{shape}: {}", end.stderr);
         assert!(end.stderr.contains("base.md"), "{shape}: {}", end.stderr);
         assert_eq!(sealed.prompts().len(), 1, "{shape}");
@@ -80,15 +85,17 @@ fn prompt_file_replaced_by_a_link_ends_the_run() {
 
 #[test]
 fn new_autorun_files_are_listed_at_the_end() {
-    let sealed = scene();
-    let command = "mkdir -p .vscode; echo '{}' > .vscode/tasks.json; echo x > run.sh; chmod +x run.sh; echo x > src.txt";
-    let calls = json!([{ "do": [{ "run": { "command": command } }, { "text": "Did it." }, { "claim": "DONE" }] }]);
-    sealed.write_script(&calls, &json!({ "commit": "ralph" }));
-    sealed.commit_all("Agent");
-    let end = sealed.run_ralph(&["run", "-p", "base"]).expect_code(0);
-    assert!(end.stderr.contains("2 changed autorun files"), "{}", end.stderr);
-    let report = sealed.run_ralph(&["report"]).expect_code(0).stdout;
-    assert!(report.contains("- `.vscode/tasks.json`: editor settings"), "{report}");
-    assert!(report.contains("- `run.sh`: a new executable"), "{report}");
-    assert!(!report.contains("- `src.txt`"), "{report}");
+    for backend in all_backends() {
+        let sealed = scene();
+        let command = "mkdir -p .vscode; echo '{}' > .vscode/tasks.json; echo x > run.sh; chmod +x run.sh; echo x > src.txt";
+        let calls = json!([{ "do": [{ "run": { "command": command } }, { "text": "Did it." }, { "claim": "DONE" }] }]);
+        sealed.write_script(&calls, &json!({ "commit": "ralph" }));
+        sealed.commit_all("Agent");
+        let end = ralph_in(&sealed, backend, &["run", "-p", "base"]).expect_code(0);
+        assert!(end.stderr.contains("2 changed autorun files"), "{}", end.stderr);
+        let report = sealed.run_ralph(&["report"]).expect_code(0).stdout;
+        assert!(report.contains("- `.vscode/tasks.json`: editor settings"), "{report}");
+        assert!(report.contains("- `run.sh`: a new executable"), "{report}");
+        assert!(!report.contains("- `src.txt`"), "{report}");
+    }
 }

@@ -431,6 +431,29 @@ fn a_push_runs_its_hook_in_the_sandbox_and_is_not_done_if_that_refuses() {
 }
 
 #[test]
+fn a_push_without_verification_runs_no_hook() {
+    for backend in [vec!["none"], backends()].concat() {
+        let sealed = repository();
+        let remote = sealed.root().join("remote.git");
+        let path = remote.to_str().expect("text");
+        let tasks = ["commit", "push -q --no-verify origin HEAD"];
+        let scm = json!({ "command": "git", "tasks": tasks });
+        let calls = json!([{ "do": writes("work.txt", "work\n") }]);
+        sealed.write_script(&calls, &json!({ "scm": scm, "commitMessage": "Add" }));
+        sealed.trust_project(&[]);
+        sealed.write_file(".gitignore", "/.ralph/\n");
+        sealed.commit_all("Settings");
+        sealed.run_git(&["init", "-q", "--bare", path]);
+        sealed.run_git(&["remote", "add", "origin", path]);
+        hook(&sealed, "pre-push", "exit 1");
+        let end = inside(&sealed, backend, &["run", "-p", "base"]);
+        assert_eq!(end.code, Some(0), "{backend}: {}", end.stderr);
+        let pushed = sealed.run_git(&["--git-dir", path, "log", "--all", "--format=%s"]);
+        assert!(pushed.starts_with("Add\n"), "{backend}: {pushed}");
+    }
+}
+
+#[test]
 fn a_hook_of_git_lfs_is_not_run_in_the_sandbox_and_the_start_reports_it() {
     for backend in backends().into_iter().take(1) {
         let calls = json!([{ "do": writes("work.txt", "work\n") }]);

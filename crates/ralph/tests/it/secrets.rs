@@ -10,6 +10,7 @@ use ralph_testkit::sealed::{Finished, Running, Sealed};
 use serde_json::{Value, json};
 
 use crate::repository;
+use crate::users_refs::all_backends;
 
 /// A secret in ralph's environment, and one in the agent's.
 const CANARY: &str = "canary+7f/3a91-of-ralph";
@@ -19,8 +20,12 @@ const OTHER: &str = "sparrow-4711-of-agent";
 const TOKEN: &str = "ghp_aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5";
 
 fn ralph(sealed: &Sealed, words: &[&str]) -> Finished {
+    ralph_inside(sealed, "none", words)
+}
+
+fn ralph_inside(sealed: &Sealed, backend: &str, words: &[&str]) -> Finished {
     let mut command = sealed.build_command(env!("CARGO_BIN_EXE_ralph"));
-    command.args(words).env("CANARY_TOKEN", CANARY);
+    command.args(words).env("CANARY_TOKEN", CANARY).env("RALPH_SANDBOX_BACKEND", backend);
     Running::start_command(command).wait_for_end()
 }
 
@@ -123,12 +128,14 @@ fn no_file_and_no_screen_shows_a_secret() {
             further
         ])
     };
+    let other = sealed.root().join("other-secret.txt");
+    fs::write(&other, OTHER).expect("written");
     sealed.write_script(
         &json!([{ "do": work(handoff) }]),
         &json!({
             "agent": { "command": "sim", "flags": [sealed.root().join("scenario.json")], "env": { "OTHER_SECRET": OTHER } },
             "review": { "enabled": false },
-            "gates": [{ "name": "leaky", "command": format!("OTHER_SECRET={OTHER}; {PRINTS}; test $(wc -l < work.txt) -ge 2") }],
+            "gates": [{ "name": "leaky", "command": format!("OTHER_SECRET=$(cat {}); {PRINTS}; test $(wc -l < work.txt) -ge 2", other.display()) }],
         }),
     );
     let task = json!({ "id": "T1", "title": "One", "description": "Do it.", "status": "pending", "acceptance_criteria": ["a"] });
@@ -141,10 +148,6 @@ fn no_file_and_no_screen_shows_a_secret() {
     let status = ralph(&sealed, &["status"]);
     assert!(build.stderr.contains("***"), "{}", build.stderr);
     assert!(sealed.prompts()[1].contains("plain ***"), "{}", sealed.prompts()[1]);
-    // The gate's settings name its secret, and the journal repeats them.
-    let journal = sealed.runs()[0].join("journal.jsonl");
-    let text = fs::read_to_string(&journal).expect("a journal");
-    fs::write(&journal, text.split_once('\n').expect("lines").1).expect("written");
     assert_nothing_leaked(&sealed, &[&build, &report, &status]);
 }
 
@@ -189,6 +192,29 @@ fn agent_secrets_are_not_in_the_journal_and_resume_restores_them() {
     sealed.write_script(&calls, &json!({}));
     let end = ralph(&sealed, &["resume", "--maximum-iterations", "3"]).expect_code(2);
     assert!(end.stderr.contains("OTHER_SECRET"), "{}", end.stderr);
+}
+
+#[test]
+fn pages_mask_the_secrets_of_agents_or_leave_out_the_diff() {
+    let sealed = repository();
+    let settings = json!({
+        "agent": { "command": "sim", "flags": [sealed.root().join("scenario.json")], "env": { "OTHER_SECRET": OTHER } },
+        "maximumIterations": 1,
+    });
+    let command = "echo \"key = $OTHER_SECRET\" > config.txt; echo x > \"$OTHER_SECRET.txt\"";
+    let calls = json!([{ "do": [{ "run": { "command": command } }, { "claim": "DONE" }] }]);
+    sealed.write_script(&calls, &settings);
+    sealed.trust_project(&[]);
+    ralph(&sealed, &["run", "-p", "base"]);
+    let page = ralph(&sealed, &["report", "--html", "-"]).expect_code(0).stdout;
+    assert!(!page.contains(OTHER), "the page shows the secret: {page}");
+    assert!(page.contains("+key = ***"), "{page}");
+    // Without its value nothing can be masked, so nothing is shown.
+    sealed.write_script(&calls, &json!({}));
+    let page = ralph(&sealed, &["report", "--html", "-"]).expect_code(0).stdout;
+    assert!(!page.contains(OTHER) && !page.contains("+key"), "{page}");
+    let why = "The diff is not available: it may contain the secret `OTHER_SECRET`";
+    assert!(page.contains(why), "{page}");
 }
 
 fn staged(commit: &str, agent_commits: &str) -> (Sealed, Value) {
@@ -242,7 +268,10 @@ fn a_secret_in_a_name_or_in_utf_16_is_not_committed() {
         let octal: Vec<String> = bytes.iter().map(|byte| format!("\\{byte:03o}")).collect();
         format!("printf '{}' > wide.txt", octal.concat())
     };
-    for command in [name, wide("le"), wide("be")] {
+    let all = [name, wide("le"), wide("be")];
+    let tried =
+        all.iter().flat_map(|it| all_backends().into_iter().map(move |backend| (it, backend)));
+    for (command, backend) in tried {
         let sealed = repository();
         let command = format!("echo ok > fine.txt; {command}");
         let calls = json!([{ "do": [{ "run": { "command": command } }, { "claim": "DONE" }] }]);
@@ -257,8 +286,8 @@ fn a_secret_in_a_name_or_in_utf_16_is_not_committed() {
         sealed.write_file(".gitignore", "/.ralph/\n");
         sealed.commit_all("Settings");
         sealed.trust_project(&[]);
-        let end = ralph(&sealed, &["run", "-p", "base", "-m", "1"]).expect_code(1);
-        assert_eq!(sealed.subjects()[0], "Settings", "{command}: {}", end.stderr);
+        let end = ralph_inside(&sealed, backend, &["run", "-p", "base", "-m", "1"]).expect_code(1);
+        assert_eq!(sealed.subjects()[0], "Settings", "{backend}, {command}: {}", end.stderr);
         let refused = sealed.find_events("refused");
         assert_eq!(refused[0]["refusal"]["kind"], "secrets", "{command}");
         assert!(!end.stderr.contains(OTHER), "{}", end.stderr);
@@ -267,32 +296,31 @@ fn a_secret_in_a_name_or_in_utf_16_is_not_committed() {
 
 #[test]
 fn a_secret_between_invisible_characters_is_masked_on_disk() {
-    let sealed = repository();
-    let (start, rest) = OTHER.split_at(8);
-    let prints = format!("printf '{start}\\033[0m{rest}\\n{start}\\342\\200\\213{rest}\\n'");
-    let calls = json!([{ "do": [{ "run": { "command": prints, "show": "tool" } },
-        { "write": { "path": "work.txt", "text": "work" } }, { "claim": "DONE" }] }]);
-    sealed.write_script(
-        &calls,
-        &json!({
-            "agent": { "command": "sim", "flags": [sealed.root().join("scenario.json")],
-                       "env": { "OTHER_SECRET": OTHER } },
-            "gates": [{ "name": "prints", "command": format!("cat printed; {prints}") }],
-        }),
-    );
-    sealed.write_file("printed", &format!("{start}\u{1b}[1m{rest}\n"));
-    sealed.trust_project(&[]);
-    ralph(&sealed, &["run", "-p", "base", "-m", "1"]).expect_code(0);
-    let own = sealed.state_dir();
-    for path in files(&own).into_iter().filter(|path| path.is_file()) {
-        // The journal begins with the settings, and these have the command.
-        if path.ends_with("journal.jsonl") {
-            continue;
+    for backend in all_backends() {
+        let sealed = repository();
+        let (start, rest) = OTHER.split_at(8);
+        let prints = format!("printf '{start}\\033[0m{rest}\\n{start}\\342\\200\\213{rest}\\n'");
+        let calls = json!([{ "do": [{ "run": { "command": prints, "show": "tool" } },
+            { "write": { "path": "work.txt", "text": "work" } }, { "claim": "DONE" }] }]);
+        sealed.write_script(
+            &calls,
+            &json!({
+                "agent": { "command": "sim", "flags": [sealed.root().join("scenario.json")],
+                           "env": { "OTHER_SECRET": OTHER } },
+                "gates": [{ "name": "prints", "command": "cat printed" }],
+            }),
+        );
+        let printed = format!("{start}\u{1b}[1m{rest}\n{start}\u{200b}{rest}\n");
+        sealed.write_file("printed", &printed);
+        sealed.trust_project(&[]);
+        ralph_inside(&sealed, backend, &["run", "-p", "base", "-m", "1"]).expect_code(0);
+        let own = sealed.state_dir();
+        for path in files(&own).into_iter().filter(|path| path.is_file()) {
+            let text = content(&path);
+            let seen: String = text.replace("\u{1b}[0m", "").replace("\u{1b}[1m", "");
+            let seen = seen.replace('\u{200b}', "").replace("\\u001b[0m", "");
+            assert!(!seen.contains(OTHER), "{backend}, {}: {text}", path.display());
         }
-        let text = content(&path);
-        let seen: String = text.replace("\u{1b}[0m", "").replace("\u{1b}[1m", "");
-        let seen = seen.replace('\u{200b}', "").replace("\\u001b[0m", "");
-        assert!(!seen.contains(OTHER), "{}: {text}", path.display());
     }
 }
 

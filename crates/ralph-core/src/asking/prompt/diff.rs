@@ -79,6 +79,12 @@ const MANIFESTS: [&str; 4] = ["package.json", "pyproject.toml", "composer.json",
 /// A changed line of a manifest is about checks if it contains one of these.
 const CHECK_HINTS: [&str; 6] = ["test", "lint", "check", "script", "jest", "harness"];
 
+/// Folders of tests.
+const TEST_FOLDERS: [&str; 6] = ["test", "tests", "spec", "specs", "__tests__", "e2e"];
+
+/// How many changed tests are named.
+const NAMED_TESTS: usize = 5;
+
 /// The patch of one file.
 struct FilePatch<'a> {
     path: String,
@@ -118,6 +124,17 @@ impl FilePatch<'_> {
             || Path::new(name).extension().is_some_and(|it| it == "mk")
             || CHECK_FILES.iter().any(is_named_as)
             || MANIFESTS.contains(&name) && self.changed_lines().any(is_hint)
+    }
+
+    fn is_test(&self) -> bool {
+        let path = self.path.to_lowercase();
+        let (folder, name) = path.rsplit_once('/').unwrap_or(("", &path));
+        let (stem, end) = name.rsplit_once('.').unwrap_or((name, ""));
+        let is_named = stem.starts_with("test_")
+            || ["_test", "_spec", ".test", ".spec"].iter().any(|it| stem.ends_with(it));
+        end != "md"
+            && (is_named || folder.split('/').any(|part| TEST_FOLDERS.contains(&part)))
+            && !self.is_generated()
     }
 
     fn short_path(&self) -> String {
@@ -220,6 +237,22 @@ pub fn find_check_files(patch: &str, gate_scripts: &[String]) -> Vec<String> {
     files.iter().filter(is_check).map(FilePatch::short_path).collect()
 }
 
+/// Returns the tests with lines that were removed or replaced, for a sentence; empty without any. What is
+/// only added makes no test weaker.
+pub fn describe_changed_tests(patch: &str) -> String {
+    let files = split_files(patch);
+    let changed: Vec<&FilePatch<'_>> =
+        files.iter().filter(|it| it.removed > 0 && it.is_test()).collect();
+    let named = changed.iter().take(NAMED_TESTS);
+    let named: Vec<String> =
+        named.map(|it| format!("`{}` (+{} -{})", it.short_path(), it.added, it.removed)).collect();
+    let more = match changed.len().saturating_sub(NAMED_TESTS) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    format!("{}{more}", named.join(", "))
+}
+
 /// Returns a change as text for a reviewer: the list of files, then the patches.
 pub fn format_change(patch: &str) -> String {
     let mut files = split_files(patch);
@@ -314,6 +347,31 @@ mod tests {
         assert!(text.contains("+def x(): pass"), "{text}");
         assert!(text.contains("more characters of this file]"), "{text}");
         assert!(text.contains("Not shown, look at them yourself: `a/4.txt`"), "{text}");
+    }
+
+    #[test]
+    fn tests_are_named_if_lines_of_them_were_removed() {
+        let files: String = (0..7)
+            .map(|nth| patch_of(&format!("tests/{nth}.py"), 1, "x").replace("+x", "+x\n-y"))
+            .collect();
+        let last = "`tests/4.py` (+1 -1) and 2 more";
+        assert!(
+            describe_changed_tests(&files).ends_with(last),
+            "{}",
+            describe_changed_tests(&files)
+        );
+        for (path, line, expect) in [
+            ("a_test.go", "+x\n-y", "`a_test.go` (+1 -1)"),
+            ("src/a.spec.ts", "-y", "`src/a.spec.ts` (+0 -1)"),
+            ("src/test_a.py", "-y", "`src/test_a.py` (+0 -1)"),
+            ("src/a.test.ts", "+x", ""),
+            ("src/latest.ts", "-y", ""),
+            ("tests/__snapshots__/a.snap", "-y", ""),
+            ("tests/README.md", "-y", ""),
+        ] {
+            let patch = patch_of(path, 1, "x").replace("+x", line);
+            assert_eq!(describe_changed_tests(&patch), expect, "{path}");
+        }
     }
 
     #[test]

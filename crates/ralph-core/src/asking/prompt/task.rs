@@ -413,6 +413,13 @@ fn describe_hints(parts: &ReviewParts<'_>) -> String {
             named.join(", ")
         );
     }
+    let tests = diff::describe_changed_tests(parts.patch);
+    if !tests.is_empty() {
+        let _ = write!(
+            text,
+            "Lines of existing tests were removed or changed: {tests}. Check that they still demand as much.\n\n"
+        );
+    }
     for (gate, numbers) in parts.tests.into_iter().flatten() {
         if let Some(fall) = numbers.describe_fall() {
             let _ = write!(

@@ -8,7 +8,7 @@ use ralph_model::worktree::Landed;
 
 use super::{Invariant, Observer, WatchedIteration, check_gates_passed};
 use crate::simulation::plan::CommitMode;
-use crate::simulation::recipe::{INSTRUCTIONS, PLAN, PROTECTED, TASKS};
+use crate::simulation::recipe::{GATE_FILE, INSTRUCTIONS, PLAN, PROTECTED, TASKS};
 use crate::simulation::repository::{
     FileContent, KeptState, RepositoryState, SimulatedCommit, SimulatedRepository, Tree,
     USERS_BRANCH, parse_tree_id,
@@ -240,9 +240,9 @@ fn check_kept(
     // A lost plan is restored before.
     let is_that = |kept: &KeptState| {
         let tree = world.repository.find_tree(kept.tree);
-        list_differing(world, &tree, &left)
-            .iter()
-            .all(|path| [PLAN, INSTRUCTIONS].contains(&path.as_str()) || path.starts_with(BY_HAND))
+        list_differing(world, &tree, &left).iter().all(|path| {
+            [PLAN, INSTRUCTIONS, GATE_FILE].contains(&path.as_str()) || path.starts_with(BY_HAND)
+        })
     };
     if kept.is_none() || !world.repository.kept.values().any(is_that) {
         return Err("the work that a rollback removed is on no ref".to_owned());

@@ -25,6 +25,8 @@ pub(super) struct TaskHistory {
     green: BTreeSet<TaskId>,
     /// How many attempts at each task failed in a row.
     failed: BTreeMap<TaskId, u32>,
+    /// Tasks that are done although their last reviewer did not approve them.
+    capped: BTreeSet<TaskId>,
 }
 
 impl Observer {
@@ -166,7 +168,7 @@ impl Observer {
     /// Checks that no task is done without passed gates and, with reviews, the approval of
     /// another agent.
     fn check_done(
-        &self,
+        &mut self,
         task: &Task,
         watched: &WatchedIteration,
         (recipe, work): (&Recipe, &TaskWork),
@@ -207,6 +209,11 @@ impl Observer {
                 });
                 if !is_approved && task.review.count < cap {
                     return Err(format!("{id} is done, but its reviewer did not approve it"));
+                }
+                if is_approved {
+                    self.tasks.capped.remove(id);
+                } else {
+                    self.tasks.capped.insert(id.clone());
                 }
                 Ok(())
             }
@@ -283,6 +290,13 @@ impl Observer {
             tasks.find(|task| !matches!(task.status, TaskStatus::Done | TaskStatus::Skipped));
         if let Some(open) = open {
             let message = format!("complete, but {} is {}", open.id, open.status);
+            return self.report_violation(Invariant::Completion, message);
+        }
+        let is_capped =
+            |task: &&Task| task.status == TaskStatus::Done && self.tasks.capped.contains(&task.id);
+        let mut wanted = list.tasks.iter().filter(|task| only.is_none_or(|only| *only == task.id));
+        if let Some(capped) = wanted.find(is_capped) {
+            let message = format!("complete, but only the cap approved {}", capped.id);
             self.report_violation(Invariant::Completion, message);
         }
     }

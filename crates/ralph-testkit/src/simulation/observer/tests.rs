@@ -52,6 +52,7 @@ fn plan(workflow: SimulatedWorkflow) -> SimulationPlan {
         flaky: 0,
         broken: 0,
         commits: false,
+        writes: false,
     };
     SimulationPlan {
         workflow,
@@ -325,6 +326,31 @@ fn a_task_that_is_done_without_gates_or_review_is_found() {
             let found = forged.observer.violations.iter();
             assert!(found.into_iter().any(|it| it.invariant == Invariant::Done));
         }
+    }
+}
+
+#[test]
+fn a_complete_run_with_a_task_that_only_the_cap_approved_is_found() {
+    let mut plan = SimulationPlan { review: Some(1), ..plan(SimulatedWorkflow::Tasks) };
+    plan.tasks.truncate(1);
+    let review = |status, count| TaskChange::SetReview {
+        task: format_task_id(0),
+        review: ReviewState { status, count, feedback: String::new() },
+    };
+    for (meant, expect) in
+        [(IntendedVerdict::Approval, None), (IntendedVerdict::Changes, Some(Invariant::Completion))]
+    {
+        let mut forged = Forged::new(&plan);
+        forged.begin(1, Role::Implement);
+        forged.answer(Role::Implement, false, IntendedVerdict::Nothing);
+        forged.gate(GateStatus::Passed, true);
+        forged.end(vec![review(ReviewStatus::NeedsReview, 0)]);
+        forged.begin(2, Role::Review);
+        forged.answer(Role::Review, false, meant);
+        forged.end(vec![done(0), review(ReviewStatus::Approved, 1)]);
+        forged.expect_violation(None);
+        forged.observer.check_finished_list(None);
+        forged.expect_violation(expect);
     }
 }
 

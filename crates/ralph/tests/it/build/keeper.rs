@@ -169,36 +169,38 @@ fn shown(text: &str) -> String {
 
 #[test]
 fn no_implementer_approves_its_own_work() {
-    let cheat = "echo 1 > a.txt; set_in US-1 reviewStatus '\"approved\"'; set_in US-1 passes true; \
-        set_in US-1 notes '\"Done\"'; git add -A; git commit -qm 'feat: [US-1] - all done'";
-    let calls = json!([
-        once(does("implement", cheat)),
-        does("implement", IMPLEMENT),
-        does("review", APPROVE),
-    ]);
-    let sealed = project(&["US-1"], &calls, json!({}));
-    let end = build(&sealed, &[]).expect_code(0);
-    let message = shown(&end.stderr);
-    assert!(
-        message.contains("reverted in the task list: Story `US-1`: `passes` went from"),
-        "{message}"
-    );
-    assert!(message.contains("Task US-1: not handed in as required"), "{message}");
-    assert_eq!(
-        made(&sealed),
-        [
-            "feat: [US-1] - all done",
-            "ralph[1]: the list after US-1 — Story US-1",
-            "feat: [US-1] - Story",
-            "review: [US-1] - approved",
-        ]
-    );
-    let prompts = sealed.prompts();
-    assert!(prompts[1].contains("`reviewStatus` went from null to"), "{}", prompts[1]);
-    assert_standing(&sealed, &DONE);
-    let report = sealed.run_ralph(&["report"]).stdout;
-    assert!(report.contains("reverted after implement"), "{report}");
-    assert_clean(&sealed);
+    for backend in all_backends() {
+        let cheat = "echo 1 > a.txt; set_in US-1 reviewStatus '\"approved\"'; set_in US-1 passes true; \
+            set_in US-1 notes '\"Done\"'; git add -A; git commit -qm 'feat: [US-1] - all done'";
+        let calls = json!([
+            once(does("implement", cheat)),
+            does("implement", IMPLEMENT),
+            does("review", APPROVE),
+        ]);
+        let sealed = project(&["US-1"], &calls, json!({}));
+        let end = ralph_in(&sealed, backend, &["build"]).expect_code(0);
+        let message = shown(&end.stderr);
+        assert!(
+            message.contains("reverted in the task list: Story `US-1`: `passes` went from"),
+            "{message}"
+        );
+        assert!(message.contains("Task US-1: not handed in as required"), "{message}");
+        assert_eq!(
+            made(&sealed),
+            [
+                "feat: [US-1] - all done",
+                "ralph[1]: the list after US-1 — Story US-1",
+                "feat: [US-1] - Story",
+                "review: [US-1] - approved",
+            ]
+        );
+        let prompts = sealed.prompts();
+        assert!(prompts[1].contains("`reviewStatus` went from null to"), "{}", prompts[1]);
+        assert_standing(&sealed, &DONE);
+        let report = sealed.run_ralph(&["report"]).stdout;
+        assert!(report.contains("reverted after implement"), "{report}");
+        assert_clean(&sealed);
+    }
 }
 
 #[test]
@@ -356,30 +358,39 @@ fn without_review_the_agent_completes_only_its_own_story() {
 
 #[test]
 fn stories_and_checks_cannot_be_thrown_away() {
-    let purge = "printf '%s' '{\"project\":\"p\",\"branchName\":\"b\",\"description\":\"d\",\
-        \"verifyCommands\":[\"true\"],\"userStories\":[]}' > ralph/tasks.json; echo 1 > a.txt; \
-        git add -A; git commit -qm 'feat: all done'";
-    let damage = "echo '{' > ralph/tasks.json; echo 2 > a.txt; git commit -qam 'feat: worse'";
-    let vanish =
-        "git rm -q ralph/tasks.json; echo 3 > a.txt; git add -A; git commit -qm 'feat: gone'";
-    let calls = json!([
-        once(does("implement", purge)),
-        once(does("implement", damage)),
-        once(does("implement", vanish)),
-        does("implement", IMPLEMENT),
-        does("review", APPROVE),
-    ]);
-    let sealed = project(&["US-1", "US-2"], &calls, json!({}));
-    let before = sealed.read_file("ralph/tasks.json");
-    for iterations in ["1", "2", "3"] {
-        let words =
-            if iterations == "1" { vec!["build", "1"] } else { vec!["resume", "-m", iterations] };
-        sealed.run_ralph(&words).expect_code(1);
-        assert_eq!(sealed.read_file("ralph/tasks.json"), before, "after iteration {iterations}");
-        assert_clean(&sealed);
+    for backend in all_backends() {
+        let purge = "printf '%s' '{\"project\":\"p\",\"branchName\":\"b\",\"description\":\"d\",\
+            \"verifyCommands\":[\"true\"],\"userStories\":[]}' > ralph/tasks.json; echo 1 > a.txt; \
+            git add -A; git commit -qm 'feat: all done'";
+        let damage = "echo '{' > ralph/tasks.json; echo 2 > a.txt; git commit -qam 'feat: worse'";
+        let vanish =
+            "git rm -q ralph/tasks.json; echo 3 > a.txt; git add -A; git commit -qm 'feat: gone'";
+        let calls = json!([
+            once(does("implement", purge)),
+            once(does("implement", damage)),
+            once(does("implement", vanish)),
+            does("implement", IMPLEMENT),
+            does("review", APPROVE),
+        ]);
+        let sealed = project(&["US-1", "US-2"], &calls, json!({}));
+        let before = sealed.read_file("ralph/tasks.json");
+        for iterations in ["1", "2", "3"] {
+            let words = if iterations == "1" {
+                vec!["build", "1"]
+            } else {
+                vec!["resume", "-m", iterations]
+            };
+            ralph_in(&sealed, backend, &words).expect_code(1);
+            assert_eq!(
+                sealed.read_file("ralph/tasks.json"),
+                before,
+                "after iteration {iterations}"
+            );
+            assert_clean(&sealed);
+        }
+        ralph_in(&sealed, backend, &["resume", "-m", "15"]).expect_code(0);
+        assert_standing(&sealed, &[("US-1", true, "approved", 1), ("US-2", true, "approved", 1)]);
     }
-    sealed.run_ralph(&["resume", "-m", "15"]).expect_code(0);
-    assert_standing(&sealed, &[("US-1", true, "approved", 1), ("US-2", true, "approved", 1)]);
 }
 
 #[test]

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use super::parallel::{landed, project_with_meeting};
 use super::{assert_clean, assert_statuses, build, handoff, project, settings, task, worker};
 use crate::sandbox::backends;
+use crate::users_refs::{all_backends, ralph_in};
 
 /// An agent that notes its call, and hangs until there is a file `go`.
 fn hangs_until_allowed(place: &str) -> Value {
@@ -261,17 +262,19 @@ fn a_setup_command_prepares_each_clone_or_ends_the_run_before_an_agent_is_paid()
 
 #[test]
 fn an_agent_that_changes_gits_own_files_harms_only_its_own_attempt() {
-    let tasks = [task("a", &[]), task("b", &[])];
-    let tamper = "git config alias.status '!touch escaped'; echo b > b.txt";
-    let calls = json!([
-        { "when": { "task": "b", "iteration": 1 }, "do": [{ "run": { "command": tamper } }, handoff("Done.")] },
-        worker()[0]
-    ]);
-    let sealed = project(&tasks, &calls, &settings(json!({})));
-    build(&sealed, &["--jobs", "2"]).expect_code(0);
-    assert_statuses(&sealed, &[("a", "done"), ("b", "done")]);
-    let config = fs::read_to_string(sealed.project_dir().join(".git/config")).expect("read");
-    assert!(!config.contains("alias"), "{config}");
+    for backend in all_backends() {
+        let tasks = [task("a", &[]), task("b", &[])];
+        let tamper = "git config alias.status '!touch escaped'; echo b > b.txt";
+        let calls = json!([
+            { "when": { "task": "b", "iteration": 1 }, "do": [{ "run": { "command": tamper } }, handoff("Done.")] },
+            worker()[0]
+        ]);
+        let sealed = project(&tasks, &calls, &settings(json!({})));
+        ralph_in(&sealed, backend, &["build", "--jobs", "2"]).expect_code(0);
+        assert_statuses(&sealed, &[("a", "done"), ("b", "done")]);
+        let config = fs::read_to_string(sealed.project_dir().join(".git/config")).expect("read");
+        assert!(!config.contains("alias"), "{config}");
+    }
 }
 
 #[test]

@@ -58,7 +58,30 @@ pub(super) const CHEATS: &[Cheat] = &[
     },
     Cheat {
         name: "adds a file that a program of a gate reads before the one that is meant",
-        scene: Scene::Own(shadows_the_makefile),
+        scene: Scene::Own(shadows_known_names),
+    },
+    Cheat {
+        name: "adds a module that the script of a gate imports in place of a standard one",
+        scene: Scene::Own(shadows_a_standard_module),
+    },
+    Cheat {
+        name: "adds a module in a directory that variables of a gate name",
+        scene: Scene::Own(shadows_by_a_variable),
+    },
+    Cheat {
+        name: "adds a file that the script of a gate sources if it exists",
+        scene: Scene::Own(adds_a_sourced_file),
+    },
+    Cheat {
+        name: "weakens the script of a gate that is copied first, or that another program starts",
+        scene: Scene::Own(weakens_a_started_script),
+    },
+    Cheat {
+        name: "weakens or removes tests that nothing protects",
+        scene: Scene::Elsewhere(
+            "build/fair_reviews.rs",
+            "tests_that_lose_lines_are_named_to_the_reviewer",
+        ),
     },
     Cheat {
         name: "weakens a script that the script of a gate runs",
@@ -108,20 +131,88 @@ fn build(stage: &Stage, gate: &str, deed: &str, then: &str) -> ralph_testkit::se
     stage.ralph(&["build"])
 }
 
-/// `make` prefers `GNUmakefile`.
-fn shadows_the_makefile(stage: &Stage) {
+/// `make` prefers `GNUmakefile`; other programs have such names too.
+fn shadows_known_names(stage: &Stage) {
+    const GATE: &str = "make test && python3 -B -c 0 && npm test && cargo test";
+    let names = ["GNUmakefile", "unittest.py", ".npmrc", "rust-toolchain.toml"];
     stage.sealed.write_file("Makefile", "test:\n\ttest -f a.txt\n");
-    let deed = "echo y > other.txt; printf 'test:\\n\\ttrue\\n' > GNUmakefile";
-    let end = build(stage, "make test", deed, "rm -f GNUmakefile; echo x > a.txt");
-    let bare = End {
-        output: &["This would change what the checks do", "GNUmakefile (delete it)"],
-        failed: &["protected paths"],
-        ..HELD
-    };
-    // ralph removes the file when the call has ended.
-    let walled = End { failed: &["make test"], ..HELD };
+    for name in ["npm", "cargo"] {
+        stage.sealed.write_program(name, "#!/bin/sh\n");
+    }
+    let all = names.join(" ");
+    let deed =
+        format!("echo y > other.txt; for f in {all}; do printf 'test:\\n\\ttrue\\n' > $f; done");
+    let end = build(stage, GATE, &deed, &format!("rm -f {all}; echo x > a.txt"));
+    let output = &["This would change what the checks do"];
+    let bare = End { output, failed: &["protected paths"], ..HELD };
+    // ralph removes the files when the call has ended.
+    let walled = End { failed: &[GATE], ..HELD };
     stage.check(&end, if stage.is_sandboxed() { &walled } else { &bare });
-    assert!(!stage.sealed.project_dir().join("GNUmakefile").exists(), "{}", stage.backend);
+    for name in names {
+        assert!(!stage.sealed.project_dir().join(name).exists(), "{name}: {}", stage.backend);
+        let is_named = end.stderr.contains(&format!("{name} (delete it)"));
+        assert!(is_named || stage.is_sandboxed(), "{name}: {}", end.stderr);
+    }
+}
+
+/// Tries to add a file that a gate would load; ralph removes it when the call has ended.
+fn shadow(stage: &Stage, gate: &'static [&'static str; 1], module: &str) {
+    let directory = module.rsplit_once('/').expect("a directory").0;
+    let deed = format!(
+        "echo y > other.txt; mkdir -p {directory}; echo 'import os; os._exit(0)' > {module}"
+    );
+    let end = build(stage, gate[0], &deed, &format!("rm -f {module}; echo x > a.txt"));
+    let output = &["This would change what the checks do"];
+    let bare = End { output, failed: &["protected paths"], ..HELD };
+    let walled = End { failed: gate, ..HELD };
+    stage.check(&end, if stage.is_sandboxed() { &walled } else { &bare });
+    assert!(!stage.sealed.project_dir().join(module).exists(), "{}", stage.backend);
+}
+
+/// Python looks for modules beside the script first.
+fn shadows_a_standard_module(stage: &Stage) {
+    let text = "import json, os, sys\nsys.exit(not os.path.exists('a.txt'))\n";
+    stage.sealed.write_file("ci/check.py", text);
+    shadow(stage, &["python3 -B ci/check.py"], "ci/json.py");
+}
+
+/// Python imports `sitecustomize` from anywhere on its path before the script runs.
+fn shadows_by_a_variable(stage: &Stage) {
+    let text = "import os, sys\nsys.exit(not os.path.exists('a.txt'))\n";
+    stage.sealed.write_file("check.py", text);
+    shadow(stage, &["PYTHONPATH=src python3 -B check.py"], "src/sitecustomize.py");
+}
+
+/// A file that may be there, such as `.env`, is reported when it appears.
+fn adds_a_sourced_file(stage: &Stage) {
+    write_program(stage, "check.sh", "#!/bin/sh\n[ -f .env ] && . ./.env\ntest -f a.txt\n");
+    let end = build(stage, "./check.sh", "echo y > other.txt; echo exit 0 > .env", "true");
+    stage.check(&end, &HELD);
+    let report = stage.ralph(&["report"]).stdout;
+    assert!(report.contains("`.env`: defines what a gate checks"), "{}: {report}", stage.backend);
+}
+
+/// The operands of programs that may start them.
+fn weakens_a_started_script(stage: &Stage) {
+    stage.list();
+    for name in ["one", "two"] {
+        write_program(stage, &format!("lib/{name}.sh"), "#!/bin/sh\ntest -f a.txt\n");
+    }
+    stage.sealed.write_program("retry", "#!/bin/sh\nexec \"$2\"\n");
+    let deed = "for f in lib/*.sh; do echo '#!/bin/sh' > $f; done; echo y > other.txt";
+    let calls = json!([{ "do": [{ "run": { "command": deed } }, handoff()] }]);
+    let gates = ["retry 3 lib/one.sh", "cp lib/two.sh /tmp/checks-it && sh /tmp/checks-it"];
+    let gates: Vec<_> = gates.iter().map(|gate| json!({ "command": gate })).collect();
+    let settings =
+        json!({ "review": { "enabled": false }, "baseline": "off", "guardrails": gates });
+    stage.script(&calls, settings);
+    let end = stage.ralph(&["build"]);
+    stage.check(&end, &HELD);
+    let report = stage.ralph(&["report"]).stdout;
+    for file in ["lib/one.sh", "lib/two.sh"] {
+        let line = format!("`{file}`: defines what a gate checks");
+        assert!(report.contains(&line), "{}: no {line} in {report}", stage.backend);
+    }
 }
 
 /// What a protected script sources is protected as well.

@@ -64,6 +64,10 @@ pub(super) const CHEATS: &[Cheat] = &[
     ),
     Cheat { name: "commits by code that a gate runs", scene: Scene::Own(commits_in_gate) },
     Cheat {
+        name: "changes what is committed by a hook of its own before the commit",
+        scene: Scene::Elsewhere("commits.rs", "files_written_by_a_commit_hook_must_pass_the_gates"),
+    },
+    Cheat {
         name: "commits where it was asked for a message",
         scene: Scene::Own(|stage| {
             message(stage, "echo y > own.txt; git add -A; git commit -qm own");

@@ -9,6 +9,7 @@ use super::{
     PLAN, check_items, commit, complete, expect_warning, plan, planned, prompt, says, specs,
     warnings,
 };
+use crate::users_refs::{all_backends, ralph_in};
 use crate::{always, first_then};
 
 const TWO: &str = "# Plan\n\n- [ ] Greet\n- [ ] Part\n";
@@ -172,16 +173,18 @@ fn gate_failures_and_a_lost_plan_are_fed_back_together() {
 
 #[test]
 fn open_items_refuse_the_first_completion_signal_only() {
-    let sealed = planned(&always(json!([complete()])), &json!({}));
-    let end = sealed.run_ralph(&["build"]).expect_code(0);
-    assert_eq!(sealed.find_events("iteration_started").len(), 2);
-    let prompt_text = prompt(&sealed, 2);
-    let expect = "You said that the work is complete, but 2 items are open in `.ralph/implementation_plan.md`:\n  - [ ] Greet\n  - [ ] Part\n";
-    assert!(prompt_text.contains(expect), "{prompt_text}");
-    let warned = end.stderr.replace("\n  ", " ");
-    assert!(warned.contains("2 items") && warned.contains("open"), "{}", end.stderr);
-    let report = sealed.run_ralph(&["report"]).expect_code(0).stdout;
-    assert!(report.contains("open"), "{report}");
+    for backend in all_backends() {
+        let sealed = planned(&always(json!([complete()])), &json!({}));
+        let end = ralph_in(&sealed, backend, &["build"]).expect_code(0);
+        assert_eq!(sealed.find_events("iteration_started").len(), 2);
+        let prompt_text = prompt(&sealed, 2);
+        let expect = "You said that the work is complete, but 2 items are open in `.ralph/implementation_plan.md`:\n  - [ ] Greet\n  - [ ] Part\n";
+        assert!(prompt_text.contains(expect), "{prompt_text}");
+        let warned = end.stderr.replace("\n  ", " ");
+        assert!(warned.contains("2 items") && warned.contains("open"), "{}", end.stderr);
+        let report = sealed.run_ralph(&["report"]).expect_code(0).stdout;
+        assert!(report.contains("open"), "{report}");
+    }
 }
 
 #[test]
@@ -221,73 +224,84 @@ fn struck_items_are_not_open() {
 
 #[test]
 fn items_removed_from_the_plan_refuse_the_first_completion_signal_and_are_reported() {
-    let drop = json!({ "run": { "command": format!("sed -i '/Part/d' {PLAN}") } });
-    let calls = json!([
-        { "when": { "iteration": 1 }, "do": [drop, commit("Think again"), says("Hm.")] },
-        { "when": { "iteration": 2 }, "do": [check_items(), commit("Do it"), complete()] },
-        { "do": [complete()] },
-    ]);
-    let sealed = planned(&calls, &json!({}));
-    let end = sealed.run_ralph(&["build"]).expect_code(0);
-    assert_eq!(sealed.find_events("iteration_started").len(), 3);
-    let prompt_text = prompt(&sealed, 3);
-    let expect = format!(
-        "1 item was removed from `{PLAN}` in this run and never marked as done:\n  - [ ] Part\n"
-    );
-    assert!(prompt_text.contains(&expect), "{prompt_text}");
-    let line = "1 item was removed from the plan and never marked done: Part";
-    expect_warning(&sealed, line);
-    let (_, summary) = end.stderr.split_once("Run ended: complete").expect("an end");
-    assert!(summary.contains(line), "{}", end.stderr);
-    let report = sealed.run_ralph(&["report"]).expect_code(0).stdout;
-    assert!(report.contains(line), "{report}");
-    // An item that comes back, marked, is done.
-    let done = json!([plan(&TWO.replace("[ ]", "[x]")), commit("Both"), complete()]);
-    let calls = json!([
-        { "when": { "iteration": 1 }, "do": [plan("- [x] Greet\n"), commit("One"), complete()] },
-        { "do": done },
-    ]);
-    let sealed = planned(&calls, &json!({}));
-    sealed.run_ralph(&["build"]).expect_code(0);
-    assert!(warnings(&sealed).iter().all(|it| !it.contains("removed")), "{:?}", warnings(&sealed));
+    for backend in all_backends() {
+        let drop = json!({ "run": { "command": format!("sed -i '/Part/d' {PLAN}") } });
+        let calls = json!([
+            { "when": { "iteration": 1 }, "do": [drop, commit("Think again"), says("Hm.")] },
+            { "when": { "iteration": 2 }, "do": [check_items(), commit("Do it"), complete()] },
+            { "do": [complete()] },
+        ]);
+        let sealed = planned(&calls, &json!({}));
+        let end = ralph_in(&sealed, backend, &["build"]).expect_code(0);
+        assert_eq!(sealed.find_events("iteration_started").len(), 3);
+        let prompt_text = prompt(&sealed, 3);
+        let expect = format!(
+            "1 item was removed from `{PLAN}` in this run and never marked as done:\n  - [ ] Part\n"
+        );
+        assert!(prompt_text.contains(&expect), "{prompt_text}");
+        let line = "1 item was removed from the plan and never marked done: Part";
+        expect_warning(&sealed, line);
+        let (_, summary) = end.stderr.split_once("Run ended: complete").expect("an end");
+        assert!(summary.contains(line), "{}", end.stderr);
+        let report = sealed.run_ralph(&["report"]).expect_code(0).stdout;
+        assert!(report.contains(line), "{report}");
+        // An item that comes back, marked, is done.
+        let done = json!([plan(&TWO.replace("[ ]", "[x]")), commit("Both"), complete()]);
+        let calls = json!([
+            { "when": { "iteration": 1 }, "do": [plan("- [x] Greet\n"), commit("One"), complete()] },
+            { "do": done },
+        ]);
+        let sealed = planned(&calls, &json!({}));
+        ralph_in(&sealed, backend, &["build"]).expect_code(0);
+        assert!(
+            warnings(&sealed).iter().all(|it| !it.contains("removed")),
+            "{:?}",
+            warnings(&sealed)
+        );
+    }
 }
 
 #[test]
 fn items_that_are_marked_at_once_do_not_replace_open_ones() {
-    let calls = first_then(
-        json!([plan("- [x] Tidy up\n- [x] Wave\n"), commit("Do it"), complete()]),
-        json!([complete()]),
-    );
-    let gate = json!({ "gates": [{ "name": "ok", "kind": "custom", "command": "true" }] });
-    let sealed = planned(&calls, &gate);
-    let end = sealed.run_ralph(&["build"]).expect_code(0);
-    assert_eq!(sealed.find_events("iteration_started").len(), 2);
-    let line = "2 items were removed from the plan and never marked done: Greet; Part";
-    assert!(end.stderr.contains(line), "{}", end.stderr);
+    for backend in all_backends() {
+        let calls = first_then(
+            json!([plan("- [x] Tidy up\n- [x] Wave\n"), commit("Do it"), complete()]),
+            json!([complete()]),
+        );
+        let gate = json!({ "gates": [{ "name": "ok", "kind": "custom", "command": "true" }] });
+        let sealed = planned(&calls, &gate);
+        let end = ralph_in(&sealed, backend, &["build"]).expect_code(0);
+        assert_eq!(sealed.find_events("iteration_started").len(), 2);
+        let line = "2 items were removed from the plan and never marked done: Greet; Part";
+        assert!(end.stderr.contains(line), "{}", end.stderr);
+    }
 }
 
 #[test]
 fn marks_that_nothing_checks_are_reported() {
-    let unchecked = "nothing but the agent's word supports 2 marked items of the plan";
-    let all_done = always(json!([check_items(), commit("Do it"), complete()]));
-    let sealed = planned(&all_done, &json!({}));
-    sealed.run_ralph(&["build"]).expect_code(0);
-    expect_warning(&sealed, unchecked);
-    let report = sealed.run_ralph(&["report"]).expect_code(0).stdout;
-    assert!(report.contains(unchecked), "{report}");
-    let gate = json!({ "gates": [{ "name": "ok", "kind": "custom", "command": "true" }] });
-    let sealed = planned(&all_done, &gate);
-    sealed.run_ralph(&["build"]).expect_code(0);
-    assert!(warnings(&sealed).iter().all(|it| !it.contains("word")), "{:?}", warnings(&sealed));
-    // Marks count only once the gates pass.
-    let gate = json!({ "gates": [{ "name": "ok", "kind": "custom", "command": "test -f ok" }] });
-    let sealed = planned(&all_done, &gate);
-    sealed.run_ralph(&["build", "2"]).expect_code(1);
-    let then = json!([{ "write": { "path": "ok", "text": "" } }, commit("Do it"), complete()]);
-    let first = json!([check_items(), commit("Mark"), complete()]);
-    let sealed = planned(&first_then(first, then), &gate);
-    sealed.run_ralph(&["build"]).expect_code(0);
-    assert_eq!(sealed.find_events("iteration_started").len(), 2);
+    for backend in all_backends() {
+        let unchecked = "nothing but the agent's word supports 2 marked items of the plan";
+        let all_done = always(json!([check_items(), commit("Do it"), complete()]));
+        let sealed = planned(&all_done, &json!({}));
+        ralph_in(&sealed, backend, &["build"]).expect_code(0);
+        expect_warning(&sealed, unchecked);
+        let report = sealed.run_ralph(&["report"]).expect_code(0).stdout;
+        assert!(report.contains(unchecked), "{report}");
+        let gate = json!({ "gates": [{ "name": "ok", "kind": "custom", "command": "true" }] });
+        let sealed = planned(&all_done, &gate);
+        ralph_in(&sealed, backend, &["build"]).expect_code(0);
+        assert!(warnings(&sealed).iter().all(|it| !it.contains("word")), "{:?}", warnings(&sealed));
+        // Marks count only once the gates pass.
+        let gate =
+            json!({ "gates": [{ "name": "ok", "kind": "custom", "command": "test -f ok" }] });
+        let sealed = planned(&all_done, &gate);
+        ralph_in(&sealed, backend, &["build", "2"]).expect_code(1);
+        let then = json!([{ "write": { "path": "ok", "text": "" } }, commit("Do it"), complete()]);
+        let first = json!([check_items(), commit("Mark"), complete()]);
+        let sealed = planned(&first_then(first, then), &gate);
+        ralph_in(&sealed, backend, &["build"]).expect_code(0);
+        assert_eq!(sealed.find_events("iteration_started").len(), 2);
+    }
 }
 
 #[test]
