@@ -203,7 +203,8 @@ impl ScriptFinder<'_> {
             self.directories.extend(command.cwd.clone());
             let values = command.assigns.iter().filter(|(name, _)| name == "PATH");
             let parts = values.flat_map(|(_, value)| value.raw().split(':'));
-            let own = parts.filter(|part| part.trim_matches(UNKNOWN) != "").map(str::to_owned);
+            let own =
+                parts.filter(|part| !part.trim_matches(UNKNOWN).is_empty()).map(str::to_owned);
             self.search_path.extend(own);
         }
         self.directories.sort();

@@ -401,7 +401,7 @@ impl RunContext {
             );
         }
         if recipe.commits_everything() {
-            warnings.extend(self.repository.as_ref().and_then(find_hidden_files_warning));
+            warnings.extend(self.repository.as_ref().and_then(Self::find_hidden_files_warning));
         }
         if let Some(work) = recipe.task_work() {
             let path = work.file.with_file_name(PROMPT);

@@ -284,7 +284,7 @@ fn build_info(data: &wire::Data<'_>) -> Option<AgentEvent> {
     data.message.as_deref().map(build_notice)
 }
 
-fn build_tool_end(data: &wire::Data<'_>, edit: Option<EditTexts>) -> Vec<AgentEvent> {
+fn build_tool_end(data: &wire::Data<'_>, texts: Option<EditTexts>) -> Vec<AgentEvent> {
     let exit = data.shell.as_ref().and_then(|shell| shell.exit).unwrap_or(0);
     let is_ok = data.success == Some(true) && exit == 0;
     let outcome = if is_ok { ToolOutcome::Ok } else { ToolOutcome::Error };
@@ -295,8 +295,8 @@ fn build_tool_end(data: &wire::Data<'_>, edit: Option<EditTexts>) -> Vec<AgentEv
     let mut events = vec![AgentEvent::ToolEnded { id, outcome, output: shorten_output(returned) }];
     let paths: Vec<String> =
         data.edits.iter().flatten().filter_map(|edit| edit.path.clone()).collect();
-    let edited = edit.filter(|_| is_ok).zip(paths.first().cloned());
+    let edited = texts.filter(|_| is_ok).zip(paths.first().cloned());
     events.extend(paths.into_iter().map(|path| AgentEvent::FileChanged { path }));
-    events.extend(edited.map(|(edit, path)| edit.into_event(path)));
+    events.extend(edited.map(|(texts, path)| texts.into_event(path)));
     events
 }

@@ -126,8 +126,8 @@ impl OpencodeTranslator {
         ];
         match (outcome, name.as_str()) {
             (ToolOutcome::Ok, "write" | "edit") => {
-                let edit = state.input.and_then(|raw| EditTexts::from_raw(raw.get()));
-                let edited = edit.zip(input.path()).map(|(edit, path)| edit.into_event(path));
+                let texts = state.input.and_then(|raw| EditTexts::from_raw(raw.get()));
+                let edited = texts.zip(input.path()).map(|(texts, path)| texts.into_event(path));
                 events.extend(input.path().map(|path| AgentEvent::FileChanged { path }));
                 events.extend(edited);
             }

@@ -131,7 +131,7 @@ fn describe_next(preview: &RunPreview, calls: &CallPreview, incomplete: ExitStat
 /// Returns the command line of a call, with `{schema}` in place of the schema of its answer.
 fn quote_call(calls: &CallPreview, request: &AgentRequest) -> String {
     let mut words = calls.build_command_line_for(request);
-    if let Some(schema) = request.schema.as_ref().map(ToString::to_string) {
+    if let Some(schema) = request.schema.as_ref().map(|schema| schema.to_string()) {
         for word in &mut words {
             *word = word.replace(&schema, "{schema}");
         }
