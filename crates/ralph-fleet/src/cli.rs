@@ -141,7 +141,7 @@ async fn run_command(command: FleetCommand) -> Result<(), FleetError> {
         FleetCommand::Join(args) => join(args).await,
         FleetCommand::Status { repository, json } => {
             let queue = FleetRepository::find(repository)?.name_queue();
-            let client = ServiceTarget::find(None)?.connect(Duration::ZERO).await?;
+            let client = ServiceTarget::find(None)?.connect_for_jobs(Duration::ZERO).await?;
             print_status(&client, queue, json).await
         }
         FleetCommand::Workers { .. } => Ok(()),
@@ -170,11 +170,12 @@ async fn join(args: JoinArgs) -> Result<(), FleetError> {
     let ssh = args.server.as_deref().filter(|it| it.starts_with("ssh://"));
     let Some(ssh) = ssh else {
         let target = ServiceTarget::find(args.server.as_deref())?;
-        return serve_node(target.connect(JOIN_PATIENCE).await?, settings).await;
+        return serve_node(target.connect_for_jobs(JOIN_PATIENCE).await?, settings).await;
     };
     let bad = || FleetError::BadAddress { text: ssh.to_owned() };
     let tunnel = SshTunnel::open(SshHost::parse(ssh).ok_or_else(bad)?, args.port).await?;
-    let client = ServiceTarget::find(Some(&tunnel.address()))?.connect(JOIN_PATIENCE).await?;
+    let target = ServiceTarget::find(Some(&tunnel.address()))?;
+    let client = target.connect_for_jobs(JOIN_PATIENCE).await?;
     tokio::select! {
         served = serve_node(client, settings) => served,
         () = tunnel.keep_open() => Ok(()),

@@ -54,9 +54,10 @@ impl FleetError {
             Self::NoNode { .. } => {
                 Some("run `ralph-fleet join` on a machine first; `ralph-fleet up` prints how")
             }
-            Self::TooOld { .. } => {
-                Some("Temporal server 1.32 has them; earlier ones may lack them")
-            }
+            Self::TooOld { .. } => Some(
+                "use Temporal server 1.32 or later; 1.31 has them with `activity.enableStandalone: \
+                 true` in its dynamic configuration",
+            ),
             Self::OpenNetwork { .. } => Some(
                 "stay on loopback and join with `ralph-fleet join ssh://HOST`; in a network that \
                  you trust, add `--trust-network`",

@@ -44,7 +44,7 @@ pub(crate) struct ServerSettings {
 pub(crate) async fn serve_fleet(settings: &ServerSettings) -> Result<(), FleetError> {
     let configured = ServiceTarget::find(None)?;
     if configured.is_configured {
-        configured.connect(Duration::ZERO).await?;
+        configured.connect_for_jobs(Duration::ZERO).await?;
         println!("your Temporal cluster at {} answers", configured.describe());
         print_join("with the same TEMPORAL_* settings, ", "", settings);
         return Ok(());

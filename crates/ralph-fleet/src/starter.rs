@@ -4,7 +4,7 @@ use std::env;
 use std::io::Write as _;
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use temporalio_client::errors::{
     ActivityInteractionError, ActivityResultError, StartActivityError,
@@ -38,11 +38,21 @@ const ASK_PAUSE: Duration = Duration::from_millis(500);
 /// How long the start of a worker host may wait for the server: `ralph` waits ten seconds for it.
 const HOST_PATIENCE: Duration = Duration::from_secs(6);
 
+/// How long a node may take until the server lists it, after it has joined.
+const NODE_PATIENCE: Duration = Duration::from_secs(2);
+
 /// Fails if jobs could not run: there is no server, or no node.
 pub(crate) async fn check_fleet() -> Result<(), FleetError> {
     let queue = FleetRepository::find(None)?.name_queue();
-    let client = ServiceTarget::find(None)?.connect(HOST_PATIENCE).await?;
-    if has_node(&client, &queue).await? { Ok(()) } else { Err(FleetError::NoNode { queue }) }
+    let client = ServiceTarget::find(None)?.connect_for_jobs(HOST_PATIENCE).await?;
+    let begun = Instant::now();
+    while !has_node(&client, &queue).await? {
+        if begun.elapsed() >= NODE_PATIENCE {
+            return Err(FleetError::NoNode { queue });
+        }
+        tokio::time::sleep(ASK_PAUSE).await;
+    }
+    Ok(())
 }
 
 /// Replaces this process by `ralph`'s git worker host, which starts [`run_job`] for each job.

@@ -17,7 +17,7 @@ use crate::service::JobProgress;
 /// How long a worker may take to stop after the end of its input. Then it is killed.
 const STOP_TIMEOUT: Duration = Duration::from_secs(4);
 
-/// The exit code for a git remote that did not work for an hour.
+/// The exit code for a git remote that refused a push, or did not work for an hour.
 const GIT_FAILED: i32 = 5;
 
 /// How a worker is started.
@@ -64,7 +64,9 @@ impl WorkerExit {
             Self::HasResult => "has a result",
             Self::Refused => "refused; see its log on the node",
             Self::Withdrawn => "withdrawn by the run",
-            Self::Lost(Some(GIT_FAILED)) => "the git remote cannot be reached",
+            Self::Lost(Some(GIT_FAILED)) => {
+                "the git remote refused the push or did not answer; see its log on the node"
+            }
             Self::Lost(Some(_)) => "`ralph worker` failed; see its log on the node",
             Self::Lost(None) => "`ralph worker` was killed",
         }

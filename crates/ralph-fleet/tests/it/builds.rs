@@ -1,8 +1,9 @@
 //! Whole builds on nodes: the built `ralph` on both ends, its scripted agent, real git.
 
 use std::fs;
-use std::os::unix::fs::symlink;
-use std::process::Stdio;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use rustix::process::Signal;
@@ -175,6 +176,113 @@ fn a_killed_coordinator_is_resumed_and_no_call_is_paid_twice() {
     let run = start_ralph(&place, &["resume"]);
     assert_landed(&place, run, "resume", &["a", "b"]);
     assert_eq!(calls(&place), 2);
+}
+
+/// A hook of the remote that refuses some refs as long as there is a file `no` in it.
+fn refuse_refs(place: &FleetPlace, kind: &str) {
+    let remote = place.path().join("list.git");
+    let hook = remote.join("hooks/pre-receive");
+    let text = format!(
+        "#!/bin/sh\nif [ -e no ] && grep -q '/{kind}/'; then echo 'the disk is full' >&2; exit 1; fi\n"
+    );
+    fs::write(&hook, text).expect("written");
+    fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).expect("a mode");
+    fs::write(remote.join("no"), "").expect("written");
+}
+
+fn accept_refs(place: &FleetPlace) {
+    fs::remove_file(place.path().join("list.git/no")).expect("removed");
+}
+
+/// Waits until two attempts of the node could not push.
+fn wait_for_refusals(place: &FleetPlace) {
+    let count = || place.read_node_log("n1").matches("refused the push").count();
+    wait_until("two attempts could not push", || count() >= 2);
+}
+
+#[test]
+fn a_remote_that_refuses_jobs_ends_the_run_with_its_words() {
+    let place = project(&["a"]);
+    refuse_refs(&place, "jobs");
+    let _node = place.start_node("n1");
+    let (code, _, _) = start_build(&place, "2").wait_for_end();
+    let log = log(&place, "build");
+    assert_eq!(code, Some(2), "{log}");
+    assert!(log.contains("the disk is full"), "{log}");
+    // The node had joined just before.
+    assert!(!log.contains("no node takes jobs"), "{log}");
+    assert_eq!(calls(&place), 0);
+    accept_refs(&place);
+    fs::write(place.path().join("go"), "").expect("written");
+    assert_landed(&place, start_ralph(&place, &["resume"]), "resume", &["a"]);
+    assert_eq!(calls(&place), 1);
+}
+
+#[test]
+fn a_result_that_the_remote_refuses_is_pushed_by_a_later_attempt_without_an_agent() {
+    let place = project(&["a"]);
+    refuse_refs(&place, "results");
+    fs::write(place.path().join("go"), "").expect("written");
+    let _node = place.start_node("n1");
+    let run = start_build(&place, "2");
+    wait_for_refusals(&place);
+    assert!(!git_in_project(&place, &["log", "--format=%b"]).contains("Ralph-Task"));
+    accept_refs(&place);
+    assert_landed(&place, run, "build", &["a"]);
+    assert_eq!(calls(&place), 1);
+}
+
+/// A small disk for the remote, which is unmounted in the end.
+struct SmallDisk(PathBuf);
+
+impl SmallDisk {
+    /// Moves the remote to a disk of 2 MB, if this user may mount one.
+    fn mount(place: &FleetPlace) -> Option<Self> {
+        let remote = place.path().join("list.git");
+        let before = place.path().join("before");
+        fs::rename(&remote, &before).expect("moved");
+        fs::create_dir(&remote).expect("a directory");
+        let disk = Self(remote);
+        if !disk.run("mount", &["-t", "tmpfs", "-o", "size=2m", "none"]) {
+            return None;
+        }
+        let mut copy = place.build_command("cp");
+        copy.arg("-a").arg(before.join(".")).arg(&disk.0);
+        assert!(copy.status().expect("it runs").success());
+        Some(disk)
+    }
+
+    fn grow(&self) {
+        assert!(self.run("mount", &["-o", "remount,size=50m"]));
+    }
+
+    fn run(&self, program: &str, args: &[&str]) -> bool {
+        let mut command = Command::new(program);
+        command.args(args).arg(&self.0).stderr(Stdio::null());
+        command.status().is_ok_and(|it| it.success())
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        self.run("umount", &["--lazy"]);
+    }
+}
+
+#[test]
+fn a_full_remote_costs_no_agent_call_and_the_work_lands_once_there_is_room() {
+    let work = "head -c 3000000 /dev/urandom > $RALPH_TASK.txt";
+    let place = project_with(&["a"], work, &json!([]));
+    let Some(disk) = SmallDisk::mount(&place) else {
+        eprintln!("left out: this user cannot mount a small disk");
+        return;
+    };
+    let _node = place.start_node("n1");
+    let run = start_build(&place, "2");
+    wait_for_refusals(&place);
+    disk.grow();
+    assert_landed(&place, run, "build", &["a"]);
+    assert_eq!(calls(&place), 1);
 }
 
 #[test]

@@ -174,7 +174,7 @@ fn a_machine_whose_link_is_down_loses_its_job_to_another() {
         eprintln!("left out: this user cannot make network namespaces");
         return;
     };
-    let server = ServerProcess::start_on(Some(machines.first.clone()));
+    let server = ServerProcess::start_with(&[], Some(machines.first.clone()));
     let place = FleetPlace::new(Arc::new(server));
     let address = place.server.address();
     let _first = place.start_node_on(Some(&machines.second), "n1", &address);
@@ -236,6 +236,32 @@ fn a_node_takes_jobs_of_its_own_repository_only() {
     assert!(status(&place).contains("waits for a node"), "{}", status(&place));
     assert!(status(&other).contains("n1#"), "{}", status(&other));
     assert!(status(&other).contains("completed, attempt 1"), "{}", status(&other));
+}
+
+#[test]
+fn every_command_refuses_a_server_without_standalone_activities() {
+    // The default of server 1.31. Older ones do not know the call, which has the same answer.
+    let options = &["--dynamic-config-value", "activity.enableStandalone=false"];
+    let place = FleetPlace::new(Arc::new(ServerProcess::start_with(options, None)));
+    let repository = place.repository();
+    for args in [
+        &["up"] as &[&str],
+        &["join", "--repository", &repository],
+        &["status", "--repository", &repository],
+        &["workers"],
+    ] {
+        let mut command = place.fleet_command(args);
+        let output = command.env("RALPH_REMOTE", &repository).output().expect("it runs");
+        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{args:?}: {errors}");
+        for part in ["it has no standalone activities", "1.32", "activity.enableStandalone"] {
+            assert!(errors.contains(part), "{args:?}: no {part} in {errors}");
+        }
+    }
+    // The server loses them while a run goes on.
+    let (code, output, errors) = place.submit("quick").wait_for_end();
+    assert_eq!((code, output.as_str()), (Some(1), ""), "{errors}");
+    assert!(errors.contains("it has no standalone activities"), "{errors}");
 }
 
 #[test]

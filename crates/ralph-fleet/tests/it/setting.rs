@@ -55,6 +55,7 @@ pub(crate) struct ServerProcess {
     pub(crate) port: u16,
     /// Where it runs, if not on loopback.
     machine: Option<Machine>,
+    options: &'static [&'static str],
     data: TempDir,
 }
 
@@ -71,15 +72,15 @@ impl ServerProcess {
     }
 
     pub(crate) fn start() -> Self {
-        Self::start_on(None)
+        Self::start_with(&[], None)
     }
 
-    /// Starts a server on a machine.
-    pub(crate) fn start_on(machine: Option<Machine>) -> Self {
+    /// Starts a server with further options, on a machine if it is not on loopback.
+    pub(crate) fn start_with(options: &'static [&'static str], machine: Option<Machine>) -> Self {
         let data = tempfile::tempdir().expect("a directory");
         let port = find_free_port();
-        let child = Mutex::new(start_server(data.path(), port, machine.as_ref()));
-        Self { child, port, machine, data }
+        let child = Mutex::new(start_server(data.path(), port, machine.as_ref(), options));
+        Self { child, port, machine, options, data }
     }
 
     /// Returns its address.
@@ -94,7 +95,7 @@ impl ServerProcess {
         child.kill().expect("it runs");
         child.wait().expect("it ended");
         thread::sleep(pause);
-        *child = start_server(self.data.path(), self.port, self.machine.as_ref());
+        *child = start_server(self.data.path(), self.port, self.machine.as_ref(), self.options);
     }
 
     /// Returns the memory of the server in bytes.
@@ -111,7 +112,7 @@ impl Drop for ServerProcess {
     }
 }
 
-fn start_server(data: &Path, port: u16, machine: Option<&Machine>) -> Child {
+fn start_server(data: &Path, port: u16, machine: Option<&Machine>, options: &[&str]) -> Child {
     let program = std::env::var_os("RALPH_TEST_TEMPORAL")
         .expect("RALPH_TEST_TEMPORAL: the program that scripts/install-temporal prints");
     let ip = machine.map_or(Ipv4Addr::LOCALHOST, |it| it.ip);
@@ -121,6 +122,7 @@ fn start_server(data: &Path, port: u16, machine: Option<&Machine>) -> Child {
         .args(["--ip", if machine.is_some() { "0.0.0.0" } else { "127.0.0.1" }])
         .args(["--port", &port.to_string(), "--db-filename"])
         .arg(data.join("temporal.db"))
+        .args(options)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())

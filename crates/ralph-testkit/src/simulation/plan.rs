@@ -142,6 +142,7 @@ pub enum CommitMode {
 
 /// A planned gate.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(clippy::struct_excessive_bools, reason = "each is drawn by itself")]
 pub struct GatePlan {
     pub kind: GateKind,
     pub severity: Severity,

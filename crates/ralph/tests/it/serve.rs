@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::{done, first_then, repository, run, sealed};
 
-fn serve(sealed: &Sealed, words: &[&str]) -> (Running, String, u16) {
+pub(crate) fn serve(sealed: &Sealed, words: &[&str]) -> (Running, String, u16) {
     let mut server = sealed.start_ralph(&[&["serve", "--json"], words].concat());
     let about: Value = serde_json::from_str(&server.read_line()).expect("JSON");
     let port = about["port"].as_u64().and_then(|port| u16::try_from(port).ok()).expect("a port");
@@ -30,7 +30,7 @@ fn ask(port: u16, request: &str) -> String {
     answer
 }
 
-fn get(port: u16, path: &str) -> String {
+pub(crate) fn get(port: u16, path: &str) -> String {
     ask(port, &format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n"))
 }
 
@@ -96,12 +96,12 @@ fn page_contains_no_secret_and_marks_missing_diffs() {
 }
 
 /// Returns the token in an address.
-fn token(url: &str) -> String {
+pub(crate) fn token(url: &str) -> String {
     url.split('/').nth(3).expect("a token").to_owned()
 }
 
 /// Returns the keys of the runs that are listed, newest first.
-fn keys(port: u16, token: &str) -> Vec<String> {
+pub(crate) fn keys(port: u16, token: &str) -> Vec<String> {
     let list = get(port, &format!("/{token}/"));
     let links = list.split("href=\"run/").skip(1);
     links.filter_map(|rest| rest.split('/').next()).map(str::to_owned).collect()

@@ -330,6 +330,7 @@ mod tests {
             pause: None,
             skip: None,
             edit: None,
+            power: false,
         }
     }
 

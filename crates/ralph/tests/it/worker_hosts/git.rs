@@ -1,6 +1,7 @@
 //! `ralph build --worker-host "ralph __workers --git …"`: whole runs over a bare repository, with
 //! machines that have their own state directories and clones.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
@@ -8,6 +9,7 @@ use ralph_testkit::sealed::{Finished, wait_until};
 use serde_json::{Value, json};
 
 use super::{HostWorld, kill, on_machine, over_git};
+use crate::serve;
 
 /// Runs `ralph worker` for the only job on the remote, on a machine of this name.
 fn run_worker(world: &HostWorld, machine: &str, options: &str) -> Finished {
@@ -52,6 +54,11 @@ fn a_run_on_other_machines_looks_like_one_here_and_leaves_nothing_on_the_remote(
     wait_until("the places are known", || sealed.find_events("worker_started").len() == 2);
     let status = sealed.run_ralph(&["status"]).expect_code(0).stdout;
     assert!(status.contains("one/s1") && status.contains("one/s2"), "{status}");
+    let (server, url, port) = serve::serve(sealed, &[]);
+    let pages = format!("/{}/run", serve::token(&url));
+    let key = serve::keys(port, &serve::token(&url)).remove(0);
+    let page = serve::get(port, &format!("{pages}/{key}/"));
+    assert!(page.contains("one/s1") && page.contains("one/s2"), "{page}");
     world.allow();
     run.wait_for_end().expect_code(0);
     for task in ["a", "b"] {
@@ -62,6 +69,18 @@ fn a_run_on_other_machines_looks_like_one_here_and_leaves_nothing_on_the_remote(
         let report = sealed.run_ralph(&["report", "--task", task]).expect_code(0).stdout;
         assert!(report.contains(&format!("The {task}")), "{report}");
     }
+    // The page of each worker is made of that journal.
+    let page = serve::get(port, &format!("{pages}/{key}/"));
+    assert!(page.contains("one/s1") && page.contains("one/s2"), "{page}");
+    let links = page.split("href=\"../worker-").skip(1).filter_map(|it| it.split('/').next());
+    let links: BTreeSet<&str> = links.collect();
+    assert_eq!(links.len(), 2, "{page}");
+    let workers = links.iter().map(|it| serve::get(port, &format!("{pages}/worker-{it}/")));
+    let workers: Vec<String> = workers.collect();
+    for title in ["The a", "The b"] {
+        assert!(workers.iter().any(|it| it.contains(title)), "no {title} in {workers:?}");
+    }
+    drop(server);
     assert_eq!(sealed.run_git(&["status", "--porcelain"]), "");
     let left = world.remote_refs();
     assert!(left.iter().all(|it| it.contains("/bases/")), "{left:?}");
