@@ -258,7 +258,7 @@ fn every_command_refuses_a_server_without_standalone_activities() {
             assert!(errors.contains(part), "{args:?}: no {part} in {errors}");
         }
     }
-    // The server loses them while a run goes on.
+    // The server loses them while a run continues.
     let (code, output, errors) = place.submit("quick").wait_for_end();
     assert_eq!((code, output.as_str()), (Some(1), ""), "{errors}");
     assert!(errors.contains("it has no standalone activities"), "{errors}");
