@@ -247,6 +247,10 @@ pub(crate) fn find_copied_file<'a>(
     operands.filter_map(list_runs).collect()
 }
 
+/// Options of checkers that take no value: what follows is what they check.
+const SWITCHES: [&str; 7] =
+    ["--", "--check", "--fix", "--diff", "--exit-code", "--quiet", "--verbose"];
+
 /// Returns the words of a program's arguments that may name a file that decides what it does: values
 /// of options, and quoted words in code.
 pub(crate) fn list_named_files(program: &str, arguments: &[String]) -> Vec<String> {
@@ -270,7 +274,8 @@ pub(crate) fn list_named_files(program: &str, arguments: &[String]) -> Vec<Strin
         } else if is_value && !word.starts_with('-') {
             found.push(word.clone());
         }
-        is_value = word.starts_with('-') && word != "--" && !word.contains('=');
+        is_value =
+            word.starts_with('-') && !SWITCHES.contains(&word.as_str()) && !word.contains('=');
     }
     found
 }

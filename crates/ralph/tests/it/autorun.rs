@@ -85,17 +85,15 @@ fn prompt_file_replaced_by_a_link_ends_the_run() {
 
 #[test]
 fn new_autorun_files_are_listed_at_the_end() {
-    for backend in all_backends() {
-        let sealed = scene();
-        let command = "mkdir -p .vscode; echo '{}' > .vscode/tasks.json; echo x > run.sh; chmod +x run.sh; echo x > src.txt";
-        let calls = json!([{ "do": [{ "run": { "command": command } }, { "text": "Did it." }, { "claim": "DONE" }] }]);
-        sealed.write_script(&calls, &json!({ "commit": "ralph" }));
-        sealed.commit_all("Agent");
-        let end = ralph_in(&sealed, backend, &["run", "-p", "base"]).expect_code(0);
-        assert!(end.stderr.contains("2 changed autorun files"), "{}", end.stderr);
-        let report = sealed.run_ralph(&["report"]).expect_code(0).stdout;
-        assert!(report.contains("- `.vscode/tasks.json`: editor settings"), "{report}");
-        assert!(report.contains("- `run.sh`: a new executable"), "{report}");
-        assert!(!report.contains("- `src.txt`"), "{report}");
-    }
+    let sealed = scene();
+    let command = "mkdir -p .vscode; echo '{}' > .vscode/tasks.json; echo x > run.sh; chmod +x run.sh; echo x > src.txt";
+    let calls = json!([{ "do": [{ "run": { "command": command } }, { "text": "Did it." }, { "claim": "DONE" }] }]);
+    sealed.write_script(&calls, &json!({ "commit": "ralph" }));
+    sealed.commit_all("Agent");
+    let end = sealed.run_ralph(&["run", "-p", "base"]).expect_code(0);
+    assert!(end.stderr.contains("2 changed autorun files"), "{}", end.stderr);
+    let report = sealed.run_ralph(&["report"]).expect_code(0).stdout;
+    assert!(report.contains("- `.vscode/tasks.json`: editor settings"), "{report}");
+    assert!(report.contains("- `run.sh`: a new executable"), "{report}");
+    assert!(!report.contains("- `src.txt`"), "{report}");
 }

@@ -149,6 +149,8 @@ fn the_settings_in_the_documentation_are_accepted() {
     for example in examples {
         let sealed = sealed();
         sealed.write_file(".ralph/settings.json", example);
-        run(&sealed, &["--dry-run"]).expect_code(0);
+        // Its agent is not on this machine.
+        let preview = run(&sealed, &["--dry-run"]).expect_code(4);
+        assert!(preview.stdout.contains("\nIteration 1 (prompt) asks\n"), "{}", preview.stdout);
     }
 }

@@ -5,7 +5,7 @@ use std::env;
 use std::fs;
 use std::os::unix::fs::symlink;
 
-use ralph_testkit::sealed::{Finished, Running, Sealed};
+use ralph_testkit::sealed::{Finished, Running, Sealed, wait_until};
 use serde_json::json;
 
 use crate::{done, repository, sealed};
@@ -402,7 +402,7 @@ fn the_page_of_a_report_has_a_default_name_and_is_opened() {
     let page = format!(".ralph/report-{run}.html");
     assert!(sealed.read_file(&page).contains("<html"), "no page");
     sealed.wait_for("../opened");
-    assert!(sealed.read_file("../opened").trim_end().ends_with(&page));
+    wait_until("it is opened", || sealed.read_file("../opened").trim_end().ends_with(&page));
 }
 
 #[test]

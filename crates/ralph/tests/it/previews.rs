@@ -55,6 +55,9 @@ fn without_run(sealed: &Sealed, words: &[String]) -> Vec<String> {
     let directory = run.to_string_lossy().into_owned();
     let named = |word: &String| word.replace(&directory, "<state>").replace(&id, "<run>");
     let mut words: Vec<String> = words.iter().map(named).collect();
+    if let Some(at) = words.iter().position(|word| word == "--json-schema") {
+        words[at + 1] = "{schema}".to_owned();
+    }
     if let Some(at) = words.iter().position(|word| word == "--session-id") {
         words.remove(at + 1);
     }

@@ -348,7 +348,8 @@ fn a_strategy_that_has_no_effect_is_warned_about() {
         "gates": [{ "kind": "lint", "command": "false" }] });
     let plain = json!({ "validationStrategy": "lenient", "guardrails": [{ "command": "true" }] });
     let named = json!({ "validationStrategy": "tests_only", "gates": [{ "command": "true" }] });
-    for (settings, expect) in [(plain, true), (named, true), (lint, false)] {
+    // A gate without a kind is no test.
+    for (settings, expect) in [(plain, true), (named, false), (lint, false)] {
         let sealed = crate::repository();
         sealed.write_script(&json!([{ "do": [{ "claim": "DONE" }] }]), &settings);
         let end = crate::run(&sealed, &["-m", "1"]).expect_code(0);

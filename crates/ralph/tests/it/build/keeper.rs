@@ -275,7 +275,7 @@ fn code_changes_of_a_reviewer_are_reverted_and_its_verdict_counts() {
         "{message}"
     );
     // The others are about the sandbox and the branch.
-    assert!(message.contains(", 4 warnings"), "{message}");
+    assert!(message.contains(", 3 warnings"), "{message}");
     let report = sealed.run_ralph(&["report"]).expect_code(0).stdout;
     assert!(report.contains("files changed during the review"), "{report}");
     assert_eq!(sealed.read_file("US-1.txt"), "1\n");

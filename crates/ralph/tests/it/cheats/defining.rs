@@ -143,15 +143,16 @@ fn shadows_known_names(stage: &Stage) {
     let deed =
         format!("echo y > other.txt; for f in {all}; do printf 'test:\\n\\ttrue\\n' > $f; done");
     let end = build(stage, GATE, &deed, &format!("rm -f {all}; echo x > a.txt"));
-    let output = &["This would change what the checks do"];
+    let output = &["These paths are protected and were changed"];
     let bare = End { output, failed: &["protected paths"], ..HELD };
     // ralph removes the files when the call has ended.
     let walled = End { failed: &[GATE], ..HELD };
     stage.check(&end, if stage.is_sandboxed() { &walled } else { &bare });
+    let prompts = stage.sealed.prompts().join("\n");
     for name in names {
         assert!(!stage.sealed.project_dir().join(name).exists(), "{name}: {}", stage.backend);
-        let is_named = end.stderr.contains(&format!("{name} (delete it)"));
-        assert!(is_named || stage.is_sandboxed(), "{name}: {}", end.stderr);
+        let is_named = prompts.contains(&format!("{name} (delete it)"));
+        assert!(is_named || stage.is_sandboxed(), "{name}: {prompts}");
     }
 }
 
@@ -162,7 +163,7 @@ fn shadow(stage: &Stage, gate: &'static [&'static str; 1], module: &str) {
         "echo y > other.txt; mkdir -p {directory}; echo 'import os; os._exit(0)' > {module}"
     );
     let end = build(stage, gate[0], &deed, &format!("rm -f {module}; echo x > a.txt"));
-    let output = &["This would change what the checks do"];
+    let output = &["These paths are protected and were changed"];
     let bare = End { output, failed: &["protected paths"], ..HELD };
     let walled = End { failed: gate, ..HELD };
     stage.check(&end, if stage.is_sandboxed() { &walled } else { &bare });
@@ -201,7 +202,7 @@ fn weakens_a_started_script(stage: &Stage) {
     stage.sealed.write_program("retry", "#!/bin/sh\nexec \"$2\"\n");
     let deed = "for f in lib/*.sh; do echo '#!/bin/sh' > $f; done; echo y > other.txt";
     let calls = json!([{ "do": [{ "run": { "command": deed } }, handoff()] }]);
-    let gates = ["retry 3 lib/one.sh", "cp lib/two.sh /tmp/checks-it && sh /tmp/checks-it"];
+    let gates = ["retry 3 lib/one.sh", "cp lib/two.sh \"$TMPDIR/it\" && sh \"$TMPDIR/it\""];
     let gates: Vec<_> = gates.iter().map(|gate| json!({ "command": gate })).collect();
     let settings =
         json!({ "review": { "enabled": false }, "baseline": "off", "guardrails": gates });

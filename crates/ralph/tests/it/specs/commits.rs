@@ -41,27 +41,25 @@ fn uncommitted_changes_are_fed_back_and_prevent_completion() {
 
 #[test]
 fn a_gate_that_commits_has_to_pass_again() {
-    for backend in all_backends() {
-        let gates = json!({ "gates": [{ "command": "sh t.sh" }], "baseline": "off" });
-        for (deed, why) in [
-            ("echo bad > src.txt; git commit --quiet -am Sneaky", "sh t.sh"),
-            // The files stay the same, and HEAD does not.
-            (
-                "echo bad > src.txt; git commit --quiet -am Sneaky; echo good > src.txt; true",
-                "There are uncommitted changes",
-            ),
-        ] {
-            let test = format!("grep -q good src.txt || exit 1\n{deed}\n");
-            let write = json!({ "write": { "path": "t.sh", "text": test } });
-            let good = json!({ "run": { "command": "echo good > src.txt" } });
-            let first = json!([check_items(), write, good, commit("All of it"), complete()]);
-            let repair = json!({ "run": { "command": "echo true > t.sh; echo good > src.txt" } });
-            let then = json!([repair, commit("Repaired"), complete()]);
-            let sealed = planned(&first_then(first, then), &gates);
-            ralph_in(&sealed, backend, &["build", "2"]).expect_code(0);
-            assert!(prompt(&sealed, 2).contains(why), "{why}: {}", prompt(&sealed, 2));
-            assert_eq!(sealed.run_git(&["show", "HEAD:src.txt"]), "good\n", "{why}");
-        }
+    let gates = json!({ "gates": [{ "command": "sh t.sh" }], "baseline": "off" });
+    for (deed, why) in [
+        ("echo bad > src.txt; git commit --quiet -am Sneaky", "sh t.sh"),
+        // The files stay the same, and HEAD does not.
+        (
+            "echo bad > src.txt; git commit --quiet -am Sneaky; echo good > src.txt; true",
+            "There are uncommitted changes",
+        ),
+    ] {
+        let test = format!("grep -q good src.txt || exit 1\n{deed}\n");
+        let write = json!({ "write": { "path": "t.sh", "text": test } });
+        let good = json!({ "run": { "command": "echo good > src.txt" } });
+        let first = json!([check_items(), write, good, commit("All of it"), complete()]);
+        let repair = json!({ "run": { "command": "echo true > t.sh; echo good > src.txt" } });
+        let then = json!([repair, commit("Repaired"), complete()]);
+        let sealed = planned(&first_then(first, then), &gates);
+        sealed.run_ralph(&["build", "2"]).expect_code(0);
+        assert!(prompt(&sealed, 2).contains(why), "{why}: {}", prompt(&sealed, 2));
+        assert_eq!(sealed.run_git(&["show", "HEAD:src.txt"]), "good\n", "{why}");
     }
 }
 
