@@ -56,7 +56,7 @@ fn without_run(sealed: &Sealed, words: &[String]) -> Vec<String> {
     let named = |word: &String| word.replace(&directory, "<state>").replace(&id, "<run>");
     let mut words: Vec<String> = words.iter().map(named).collect();
     if let Some(at) = words.iter().position(|word| word == "--json-schema") {
-        words[at + 1] = "{schema}".to_owned();
+        "{schema}".clone_into(&mut words[at + 1]);
     }
     if let Some(at) = words.iter().position(|word| word == "--session-id") {
         words.remove(at + 1);
