@@ -6,7 +6,7 @@ use super::*;
 fn take(root: &Path, worker: &str, keep: &[&str]) -> Result<WorkerSlot, SlotError> {
     let worker = WorkerId(worker.to_owned());
     let keep: Vec<WorkerId> = keep.iter().map(|it| WorkerId((*it).to_owned())).collect();
-    let work_tree = Path::new("/work/My App");
+    let work_tree = Path::new("/code/My App");
     let request = SlotRequest { root, work_tree, worker: &worker, keep: &keep, most: None };
     let slot = WorkerSlot::acquire(request)?;
     slot.record_owner(CloneState::Ready).expect("recorded");
@@ -37,9 +37,9 @@ fn a_slot_is_reused_unless_it_is_held_or_kept() {
         (0..11).map(|it| take(root, &format!("v{it}"), &[]).expect("a slot")).collect();
     fs::remove_dir_all(held[3].directory()).expect("removed");
     assert_eq!(take(root, "w9", &[]).expect("a slot").name(), "s4");
-    let listed = names(list_slots(root, Path::new("/work/My App")));
+    let listed = names(list_slots(root, Path::new("/code/My App")));
     assert_eq!(listed.last().map(String::as_str), Some("s11"));
-    assert_eq!(list_slots(root, Path::new("/work/Other")), []);
+    assert_eq!(list_slots(root, Path::new("/code/Other")), []);
 }
 
 #[test]
@@ -48,7 +48,7 @@ fn no_slot_is_added_to_as_many_as_a_run_needs() {
     let root = directory.path();
     let held = take(root, "w1", &[]).expect("a slot");
     let worker = WorkerId("w2".into());
-    let work_tree = Path::new("/work/My App");
+    let work_tree = Path::new("/code/My App");
     let request = SlotRequest { root, work_tree, worker: &worker, keep: &[], most: Some(1) };
     let error = WorkerSlot::acquire(request).expect_err("refused").to_string();
     assert_eq!(error, "all 1 slots are in use");
@@ -82,7 +82,7 @@ fn a_clone_without_a_record_has_an_unknown_owner() {
     assert_eq!(slot.owner(), Some(WorkerId("unknown-s1".into())));
     drop(slot);
     let (worker, keep) = (WorkerId("w2".into()), [WorkerId("unknown-s1".into())]);
-    let (root, work_tree) = (directory.path(), Path::new("/work/My App"));
+    let (root, work_tree) = (directory.path(), Path::new("/code/My App"));
     let request = SlotRequest { root, work_tree, worker: &worker, keep: &[], most: None };
     let mut slot = WorkerSlot::acquire(request).expect("a slot");
     assert_eq!(slot.name(), "s1");
