@@ -41,6 +41,10 @@ impl GitVcs {
     /// Returns the submodules with files that differ from their own index, each once in a process.
     /// git runs there with the configuration of the project: an agent can write the submodule's.
     pub(super) fn list_changed_submodules(&mut self) -> Vec<String> {
+        // Without it there are none, and a large index need not be read once more.
+        if !self.repository.top.join(".gitmodules").exists() {
+            return Vec::new();
+        }
         let links = self.repository.list_gitlinks(self.shadow.index_path()).unwrap_or_default();
         let mut changed = Vec::new();
         for path in links {
