@@ -30,6 +30,9 @@ const PRESENT: &str = "present.json";
 /// The directory in the state of a project that keeps what was removed.
 const KEPT: &str = "removed";
 
+/// The file of a run that lists what was removed while the child ran.
+const REMOVED: &str = "removed-names.json";
+
 /// How often the names are checked while a child runs: an editor that watches a directory takes
 /// about as long to load a file.
 const INTERVAL: Duration = Duration::from_millis(200);
@@ -74,9 +77,15 @@ pub(super) fn write_note(run: &Path, present: &[PathBuf], absent: &[AbsentName])
     fs::write(run.join(NOTE), serde_json::to_vec(&names)?)
 }
 
-/// Removes what appeared at the noted names, and then the note.
+/// Removes what appeared at the noted names, and then the note. Returns also what was removed while
+/// the child ran, by a process that may have been killed meanwhile.
 pub fn remove_appeared(run: &Path, state: &Path, project: &Path) -> Vec<RemovedName> {
-    let removed = remove_names(&read_note(run), state, project);
+    let earlier = fs::read(run.join(REMOVED)).unwrap_or_default();
+    let earlier: Vec<(PathBuf, PathBuf)> = serde_json::from_slice(&earlier).unwrap_or_default();
+    let mut removed: Vec<RemovedName> =
+        earlier.into_iter().map(|(name, kept)| RemovedName { name, kept: Ok(kept) }).collect();
+    removed.extend(remove_names(&read_note(run), state, project));
+    let _ = fs::remove_file(run.join(REMOVED));
     let _ = fs::remove_file(run.join(NOTE));
     removed
 }
@@ -113,15 +122,18 @@ pub(super) struct NameWatch(Arc<Mutex<WatchedNames>>);
 struct WatchedNames {
     /// Which child is watched. The thread of an earlier one ends.
     child: u64,
-    removed: Vec<RemovedName>,
+    /// What was removed, and where it is kept. Also in the file [`REMOVED`].
+    removed: Vec<(PathBuf, PathBuf)>,
 }
 
 impl NameWatch {
     /// Watches the noted names until [`NameWatch::stop`].
     pub(super) fn start(&self, run: &Path, state: &Path, project: &Path) {
         let (names, state, project) = (read_note(run), state.to_owned(), project.to_owned());
+        let list = run.join(REMOVED);
         let child = {
             let mut watched = self.lock();
+            watched.removed.clear();
             watched.child += 1;
             watched.child
         };
@@ -134,18 +146,23 @@ impl NameWatch {
                     return;
                 }
                 let removed = remove_names(&names, &state, &project);
-                watched.removed.extend(removed.into_iter().filter(|it| it.kept.is_ok()));
+                let before = watched.removed.len();
+                let kept = removed.into_iter().filter_map(|it| Some((it.name, it.kept.ok()?)));
+                watched.removed.extend(kept);
+                if watched.removed.len() > before {
+                    // If the disk is full, only this report is lost: the files are kept.
+                    let text = serde_json::to_vec(&watched.removed).unwrap_or_default();
+                    let _ = replace_unsynced(&list, &text);
+                }
             }
         };
         // Without a thread the names are checked when the child has ended.
         let _ = thread::Builder::new().name("names".to_owned()).stack_size(128 << 10).spawn(look);
     }
 
-    /// Stops watching, and returns what was removed.
-    pub(super) fn stop(&self) -> Vec<RemovedName> {
-        let mut watched = self.lock();
-        watched.child += 1;
-        std::mem::take(&mut watched.removed)
+    /// Stops watching.
+    pub(super) fn stop(&self) {
+        self.lock().child += 1;
     }
 
     fn lock(&self) -> MutexGuard<'_, WatchedNames> {
@@ -289,8 +306,10 @@ mod tests {
         while path.exists() {
             thread::yield_now();
         }
-        let removed: Vec<PathBuf> = watch.stop().into_iter().map(|it| it.name).collect();
-        assert_eq!(removed, [PathBuf::from(".envrc")]);
+        watch.stop();
+        let removed = remove_appeared(&run, &state, &top);
+        assert_eq!(removed.len(), 1, "{removed:?}");
+        assert_eq!(removed[0].name, PathBuf::from(".envrc"));
         assert_eq!(remove_appeared(&run, &state, &top), [], "it is reported once");
     }
 

@@ -356,8 +356,8 @@ impl SandboxLauncher {
     /// created without permission.
     pub fn clean_up(&self) -> Vec<RemovedName> {
         let SandboxPaths { run, state, project, .. } = &*self.places;
-        let mut removed = self.names.stop();
-        removed.extend(absent_names::remove_appeared(run, state, project));
+        self.names.stop();
+        let removed = absent_names::remove_appeared(run, state, project);
         match &self.backend_config {
             BackendConfig::Container(_) => container::remove_stale_containers(&self.places.run),
             BackendConfig::Sbx(vm) => {

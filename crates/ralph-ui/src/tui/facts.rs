@@ -417,7 +417,7 @@ enum RowUpdate {
 pub type ReadPlan = Box<dyn FnMut() -> Option<Checklist> + std::marker::Send>;
 
 /// All items of the plan; the journal has only the first open ones. Read on the thread of the
-/// screen, once after each `PlanSeen` event.
+/// screen after each `PlanSeen` event, until it is the plan of that event: it is saved after it.
 #[derive(Debug, Default)]
 pub(crate) struct WholePlan {
     seen: u64,
@@ -435,8 +435,12 @@ impl WholePlan {
             return;
         }
         if facts.plan_seen != self.seen {
-            self.seen = facts.plan_seen;
-            self.rows = read().map(|list| {
+            let list = read();
+            let counts = list.as_ref().map(Checklist::counts);
+            if counts.map(WorkKind::Plan) == Some(facts.work.kind) {
+                self.seen = facts.plan_seen;
+            }
+            self.rows = list.map(|list| {
                 let (open, done): (Vec<_>, Vec<_>) =
                     list.items.iter().partition(|item| item.mark != checklist::Mark::Done);
                 let rows = open.into_iter().chain(done);

@@ -210,6 +210,19 @@ fn only_changed_rows_are_rebuilt() {
 }
 
 #[test]
+fn a_plan_saved_after_its_event_is_read_again() {
+    let mut rig = Rig::new();
+    rig.begin(prompt_recipe()).pass(10).iterate(1, Role::Build, None);
+    let mut saved = vec!["- [x] Read\n- [ ] Print\n", "- [ ] Read\n- [ ] Print\n"];
+    rig.live.read_plan = Box::new(move || saved.pop().map(Checklist::read));
+    rig.tell(Event::PlanSeen { look: assess_plan_text("- [x] Read\n- [ ] Print\n") });
+    rig.sized(70, 16);
+    rig.tell(Event::GateChecked { result: result("lint", GateStatus::Passed, ""), survey: None });
+    let seen = rig.text();
+    assert!(seen.contains("✔ Read") && seen.contains("○ Print"), "{seen}");
+}
+
+#[test]
 fn all_items_of_a_long_plan_can_be_scrolled_to() {
     let mut rig = Rig::new();
     rig.begin(prompt_recipe()).pass(10).iterate(1, Role::Build, None);

@@ -144,7 +144,7 @@ fn an_active_run_is_shown_up_to_now_and_takes_requests() {
 fn the_last_plan_is_complete_and_earlier_ones_are_as_recorded() {
     let mut rig = Rig::new();
     rig.begin(prompt_recipe());
-    for (number, plan) in [(1, "- [ ] Read\n"), (2, "- [x] Read\n- [ ] Print\n")] {
+    for (number, plan) in [(1, "- [ ] Read\n"), (2, "- [x] Read\n- [ ] Print\n- [ ] Say why\n")] {
         rig.pass(10).iterate(number, Role::Build, None);
         rig.tell(Event::PlanSeen { look: assess_plan_text(plan) });
         rig.pass(10).tell(Event::IterationEnded { iteration: IterationNumber(number) });

@@ -287,6 +287,8 @@ fn leftovers_of_a_killed_run_are_removed_by_the_next_one() {
         let sealed = project(&calls, &json!({}));
         let running = start(&sealed, &environment, &["run", "-p", "base"]);
         sealed.wait_for("begun");
+        // Also what was removed before the kill is reported by the next run.
+        std::thread::sleep(std::time::Duration::from_millis(500));
         running.send_signal(rustix::process::Signal::KILL);
         running.wait_for_end();
         let end = ralph(&sealed, &environment, &["run", "-p", "base", "--include-dirty"]);
