@@ -13,6 +13,7 @@ mod commands;
 mod crash_recovery;
 mod detect;
 mod documents;
+mod enclosing_project;
 mod full_screen;
 #[cfg(test)]
 mod fuzzing;

@@ -25,6 +25,7 @@ use ralph_model::sandbox::SandboxPolicy;
 
 use crate::cli::CommonArgs;
 use crate::cli_error::CliError;
+use crate::enclosing_project::{SETTINGS_FILES, STATE_FILE, find_project_above};
 use crate::package_hosts::{self, find_project_hosts};
 use crate::settings::{
     self, FlagSetting, LoadedSettings, LocalSettings, Loosening, SettingsPaths, SettingsSources,
@@ -88,7 +89,8 @@ impl Project {
     }
 
     /// Opens the directory for work. Fails if it belongs to a project above it, whose settings and
-    /// gates would not apply here, unless the command line names the directory.
+    /// gates would not apply here, unless the command line names the directory: only `ralph init`,
+    /// which may mean either.
     pub(crate) fn open_for_work(common: &CommonArgs) -> Result<Self, CliError> {
         let project = Self::open(common)?;
         let steps = common
@@ -456,22 +458,6 @@ impl Project {
         layout::find_state_root(stated.as_deref(), |name| env::var_os(name))
             .map_err(CliError::from_input_error)
     }
-}
-
-/// Files whose directory has settings that apply to the directories below.
-const SETTINGS_FILES: [&str; 3] =
-    [".ralph/settings.json", ".ralph/settings.local.json", "ralph/tasks.json"];
-
-/// A file that every run writes.
-const STATE_FILE: &str = ".ralph/state.json";
-
-/// Returns how many levels up the enclosing project is, if it is not the directory itself.
-fn find_project_above(directory: &Path, marks: &[&[&str]]) -> Option<usize> {
-    let is_project =
-        |place: &Path| marks.iter().copied().flatten().any(|mark| place.join(mark).is_file());
-    let top = directory.ancestors().position(|it| it.join(".git").exists())?;
-    let found = directory.ancestors().take(top + 1).position(is_project)?;
-    (found > 0).then_some(found)
 }
 
 /// Shell builtins and keywords.

@@ -21,6 +21,7 @@ mod parallel_seeds;
 mod planned;
 mod process;
 mod prompts;
+mod run_tests;
 mod scheduling;
 mod sim;
 mod simulation;

@@ -50,6 +50,7 @@ use ralph_model::outcome::ExitStatus;
 
 use crate::cli::memory::McpServerChoice;
 use crate::cli::{self, Cli, CliCommand, WELCOME};
+use crate::enclosing_project;
 use crate::screen::{self, OutputStyle};
 use crate::session::WARDEN_COMMAND;
 
@@ -84,13 +85,14 @@ pub(crate) fn run_command_line(arguments: Vec<OsString>) -> ExitCode {
     {
         return code;
     }
-    let cli = match Cli::try_parse_from(arguments) {
+    let mut cli = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli,
         Err(error) => {
             let error = cli::with_suggestion(cli::with_complete_help(error));
             return print_clap_error(&error);
         }
     };
+    enclosing_project::start_in_project_above(&mut cli);
     let Some(command) = cli.command else {
         screen::print_data(WELCOME);
         return ExitCode::SUCCESS;

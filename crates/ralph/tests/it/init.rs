@@ -457,8 +457,8 @@ fn commands_of_a_second_terminal_find_the_project_above() {
     assert!(!ralph(&["-C", ".", "status"]).stdout.contains("iteration"));
 }
 
-/// In a directory below a project its gates would not apply: a command reports where the project
-/// is.
+/// Work that is started below a project is work on the project, with its gates; `init` asks which
+/// directory is meant.
 #[test]
 fn subdirectory_of_a_project_is_not_a_project() {
     let sealed = repository();
@@ -470,14 +470,7 @@ fn subdirectory_of_a_project_is_not_a_project() {
         command.current_dir(sealed.project_dir().join(directory)).args(words);
         Running::start_command(command).wait_for_end()
     };
-    for words in [
-        &["run", "-p", "x"][..],
-        &["build"],
-        &["plan"],
-        &["prompt", "x.md"],
-        &["init", "--yes"],
-        &["init", "--workflow", "tasks"],
-    ] {
+    for words in [&["init", "--yes"][..], &["init", "--workflow", "tasks"]] {
         let end = ralph("sub/deep", words).expect_code(2);
         let message = end.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(message.contains("belongs to the project in `../..`"), "{words:?}: {message}");
@@ -485,9 +478,29 @@ fn subdirectory_of_a_project_is_not_a_project() {
         assert!(message.contains(&hint), "{words:?}: {message}");
         assert!(!sealed.project_dir().join("sub/deep/.ralph").exists(), "{words:?}");
     }
+    // The guardrail of the project runs, so these runs are not done.
+    sealed.write_file("sub/deep/prompt.md", "Say DONE.\n");
+    for words in [&["run", "-p", "x"][..], &["run", "-f", "prompt.md"], &["prompt", "prompt.md"]] {
+        let end = ralph("sub/deep", &[words, &["-m", "1"]].concat()).expect_code(1);
+        assert!(
+            end.stderr.contains("belongs to the project in `../..`"),
+            "{words:?}: {}",
+            end.stderr
+        );
+        assert_eq!(sealed.find_events("gate_checked").len(), 1, "{words:?}: {}", end.stderr);
+    }
+    ralph("sub/deep", &["build"]).expect_code(2).expect_stderr("plan not found");
+    ralph("sub/deep", &["plan"]).expect_code(2).expect_stderr("nothing to plan from");
     ralph("sub", &["-C", "..", "run", "-p", "x", "-m", "1"]).expect_code(1);
     // Commands that start no new work find the project.
-    let run = sealed.runs()[0].file_name().expect("a name").to_string_lossy().into_owned();
+    let run = sealed
+        .runs()
+        .pop()
+        .expect("a run")
+        .file_name()
+        .expect("a name")
+        .to_string_lossy()
+        .into_owned();
     for words in [
         &["status"][..],
         &["log"],
