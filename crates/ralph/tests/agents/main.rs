@@ -7,6 +7,7 @@ mod hooks;
 mod instructions;
 mod isolated;
 mod memory;
+mod parallel;
 mod plugin;
 mod review;
 mod scenes;
