@@ -123,8 +123,7 @@ impl Ui for ProgressView {
             }
             Event::Judged { judgement } => {
                 let task = state.current.as_ref().and_then(|current| current.task.clone());
-                let is_review = state.current.as_ref().is_some_and(|it| it.role == Role::Review);
-                self.judged = task.zip(Some(describe_verdict(&judgement.verdict, is_review)));
+                self.judged = task.zip(Some(describe_verdict(&judgement.verdict, state)));
             }
             Event::IterationEnded { .. } => {
                 self.doing = describe_end(self.judged.take(), state);
@@ -171,8 +170,12 @@ fn describe_role(role: Role) -> &'static str {
     }
 }
 
-fn describe_verdict(verdict: &Verdict, is_review: bool) -> String {
+fn describe_verdict(verdict: &Verdict, state: &RunState) -> String {
+    let is_review = state.current.as_ref().is_some_and(|it| it.role == Role::Review);
     match verdict {
+        Verdict::Complete | Verdict::Passed { .. } if state.recipe.gates.is_empty() => {
+            "work done".to_owned()
+        }
         Verdict::Complete | Verdict::Passed { .. } => "gates passed".to_owned(),
         Verdict::GatesFailed { gates } => format!("gate {} failed", gates.join(", ")),
         Verdict::Reviewed { verdict, feedback } => {
