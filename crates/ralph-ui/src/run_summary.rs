@@ -180,7 +180,7 @@ fn describe_changes(outcome: &Outcome, state: &RunState) -> Option<String> {
         files.iter().take(NAMED).map(|it| sanitize::sanitize_line(it, 60, "...")).collect();
     let more = if files.len() > NAMED { ", ..." } else { "" };
     let is_open = state.current.as_ref().is_some_and(|it| it.observation().is_some());
-    let given_up = state.tasks.iter().flat_map(|board| board.given_up.values());
+    let given_up = state.tasks.iter().flat_map(|task_state| task_state.given_up.values());
     let branches = given_up.filter(|it| it.branch.is_some()).count();
     let how = match state.totals.commits {
         // The work tree is as it was before the tasks.
@@ -220,11 +220,11 @@ fn collect_note_texts(state: &RunState) -> Vec<&str> {
 fn collect_facts<'a>(outcome: &'a Outcome, state: &'a RunState) -> NextStepFacts<'a> {
     let failed = match (outcome, &state.tasks) {
         // One task is enough here; the report lists the commands for every task.
-        (Outcome::TasksLeft { failed, .. }, Some(board)) => failed
+        (Outcome::TasksLeft { failed, .. }, Some(task_state)) => failed
             .iter()
             .take(1)
             .map(|task| {
-                let given_up = board.given_up.get(task);
+                let given_up = task_state.given_up.get(task);
                 FailedWork {
                     task,
                     branch: given_up.and_then(|it| it.branch.as_deref()),

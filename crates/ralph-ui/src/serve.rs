@@ -119,7 +119,7 @@ impl Server {
         // A page may reconnect to a restarted server, whose revision numbers must differ from
         // those of the previous one.
         let next = usize::try_from((clock.now)().0).unwrap_or_default();
-        let desk = LiveServerState {
+        let server = LiveServerState {
             runs,
             clock,
             port,
@@ -131,7 +131,7 @@ impl Server {
             connections: AtomicUsize::new(0),
             streams: AtomicUsize::new(0),
         };
-        Ok(Self { listener, state: Arc::new(desk) })
+        Ok(Self { listener, state: Arc::new(server) })
     }
 
     /// Returns the bound port.
@@ -177,11 +177,11 @@ impl LiveServerState {
             }
             waiting.push_back(Arc::clone(&stream));
         }
-        let (desk, served) = (Arc::clone(self), Arc::clone(&stream));
+        let (owner, served) = (Arc::clone(self), Arc::clone(&stream));
         let serve = move || {
             // An error means that the client has gone.
-            let _ = desk.serve_connection(&served);
-            desk.stop_waiting(&served);
+            let _ = owner.serve_connection(&served);
+            owner.stop_waiting(&served);
         };
         if thread::Builder::new().name("page".to_owned()).spawn(serve).is_err() {
             // Without a thread the connection is closed.
@@ -212,7 +212,7 @@ impl LiveServerState {
         };
         self.stop_waiting(stream);
         let Some(_place) =
-            ServeSlot::acquire_slot(self, |desk| &desk.connections, MOST_CONNECTIONS)
+            ServeSlot::acquire_slot(self, |server| &server.connections, MOST_CONNECTIONS)
         else {
             http::reject_connection(stream);
             return Ok(());
@@ -325,7 +325,8 @@ impl LiveServerState {
         watched: &Mutex<CachedRun>,
         mut since: Option<String>,
     ) -> io::Result<()> {
-        let Some(_place) = ServeSlot::acquire_slot(self, |desk| &desk.streams, MOST_STREAMS) else {
+        let Some(_place) = ServeSlot::acquire_slot(self, |server| &server.streams, MOST_STREAMS)
+        else {
             return http::write_response(
                 stream,
                 &ServeResponse::from_message(503, "Too many pages are open."),
@@ -368,14 +369,14 @@ struct ServeSlot {
 
 impl ServeSlot {
     fn acquire_slot(
-        desk: &Arc<LiveServerState>,
+        server: &Arc<LiveServerState>,
         counter: fn(&LiveServerState) -> &AtomicUsize,
         most: usize,
     ) -> Option<Self> {
-        let taken = counter(desk).fetch_update(Ordering::AcqRel, Ordering::Acquire, |count| {
+        let taken = counter(server).fetch_update(Ordering::AcqRel, Ordering::Acquire, |count| {
             (count < most).then_some(count + 1)
         });
-        taken.ok().map(|_| Self { state: Arc::clone(desk), counter })
+        taken.ok().map(|_| Self { state: Arc::clone(server), counter })
     }
 }
 

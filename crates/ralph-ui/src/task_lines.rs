@@ -68,13 +68,15 @@ fn estimate_iterations(list: &TaskList, state: &RunState) -> usize {
 
 /// Prints which task an iteration is for, and which attempt this is.
 pub(crate) fn print_attempt_start<W: Write>(page: &mut LineWriter<W>, state: &RunState) {
-    let (Some(board), Some(work), Some(current)) =
+    let (Some(task_state), Some(work), Some(current)) =
         (&state.tasks, state.recipe.task_work(), &state.current)
     else {
         return;
     };
-    let Some(task) = current.task.as_ref().and_then(|id| board.list.find_task(id)) else { return };
-    let log = board.attempt_log(&task.id);
+    let Some(task) = current.task.as_ref().and_then(|id| task_state.list.find_task(id)) else {
+        return;
+    };
+    let log = task_state.attempt_log(&task.id);
     let title = shorten_text(page, &task.title);
     let attempt = match (current.role, log.counted()) {
         (Role::Review, _) => {
@@ -82,7 +84,7 @@ pub(crate) fn print_attempt_start<W: Write>(page: &mut LineWriter<W>, state: &Ru
         }
         (_, 0) => String::new(),
         (_, failed) => {
-            let limit = work.attempt_limit(&board.list, &task.id);
+            let limit = work.attempt_limit(&task_state.list, &task.id);
             format!(" (attempt {} of {limit})", failed + 1)
         }
     };
@@ -244,8 +246,8 @@ pub(crate) fn print_task_judgement<W: Write>(
 
 /// Returns the progress of the list, with the remaining time estimated from this run's pace.
 pub(crate) fn format_progress(state: &RunState) -> Option<String> {
-    let board = state.tasks.as_ref()?;
-    let progress = board.progress();
+    let task_state = state.tasks.as_ref()?;
+    let progress = task_state.progress();
     let mut text = format!("Progress: {}/{} tasks done", progress.done, progress.total);
     text.push_str(&progress.shortfall());
     if let Some(rest) = estimate_remaining_time(state) {
@@ -263,14 +265,14 @@ const SHORTEST_ESTIMATE: Millis = Millis::from_mins(1);
 /// Returns how long the rest of the list takes at this run's pace if every attempt passes; `None`
 /// as long as the pace is not known.
 pub(crate) fn estimate_remaining_time(state: &RunState) -> Option<Millis> {
-    let board = state.tasks.as_ref()?;
-    if board.progress().done < TASKS_FOR_PACE {
+    let task_state = state.tasks.as_ref()?;
+    if task_state.progress().done < TASKS_FOR_PACE {
         return None;
     }
     // The own iterations of a parallel run are merges, one for each task.
     let left = match &state.parallel {
-        Some(_) => board.progress().pending + board.progress().in_progress,
-        None => estimate_iterations(&board.list, state),
+        Some(_) => task_state.progress().pending + task_state.progress().in_progress,
+        None => estimate_iterations(&task_state.list, state),
     };
     let each = state.ran.0.checked_div(u64::from(state.iterations))?;
     let rest = Millis(each.saturating_mul(left as u64));
@@ -279,8 +281,8 @@ pub(crate) fn estimate_remaining_time(state: &RunState) -> Option<Millis> {
 
 /// Prints at the end which tasks wait for an answer of a person.
 pub(crate) fn print_questions<W: Write>(page: &mut LineWriter<W>, state: &RunState) {
-    let Some(board) = &state.tasks else { return };
-    for question in report::find_questions(board) {
+    let Some(task_state) = &state.tasks else { return };
+    for question in report::find_questions(task_state) {
         let (task, needs) =
             (shorten_text(page, &question.task.0), shorten_text(page, &question.needs));
         page.write_indented(2, Paint::Warn, &format!("blocked: {task} {needs}"));
@@ -292,8 +294,8 @@ const MOST_LEFT: usize = 10;
 
 /// Prints at the end what landed work leaves open, and what its authors recommend.
 pub(crate) fn print_left_open<W: Write>(page: &mut LineWriter<W>, state: &RunState) {
-    let Some(board) = &state.tasks else { return };
-    let left = report::list_left_open(board);
+    let Some(task_state) = &state.tasks else { return };
+    let left = report::list_left_open(task_state);
     let open = left
         .iter()
         .flat_map(|task| task.left.entries().map(|(kind, it)| format!("{} {kind}: {it}", task.id)));
@@ -326,8 +328,8 @@ fn print_entries<W: Write>(
 
 /// Prints at the end how many tasks are done, and what failed.
 pub(crate) fn print_task_summary<W: Write>(page: &mut LineWriter<W>, state: &RunState) {
-    let Some(board) = &state.tasks else { return };
-    let progress = board.progress();
+    let Some(task_state) = &state.tasks else { return };
+    let progress = task_state.progress();
     let (done, total, shortfall) = (progress.done, progress.total, progress.shortfall());
     let left = match progress.pending + progress.in_progress {
         0 => String::new(),
@@ -335,27 +337,27 @@ pub(crate) fn print_task_summary<W: Write>(page: &mut LineWriter<W>, state: &Run
     };
     let text = format!("tasks: {done} of {total} done{shortfall}{left}");
     page.write_indented(2, Paint::None, &text);
-    if !board.proposed.is_empty() {
-        let count = board.proposed.len();
+    if !task_state.proposed.is_empty() {
+        let count = task_state.proposed.len();
         let text = format!(
             "proposals: agents want {count} change{} of the list, for you to decide: ralph tasks proposals",
             choose_plural(count)
         );
         page.write_indented(2, Paint::Warn, &text);
     }
-    for task in board.list.tasks.iter().filter(|task| task.status == TaskStatus::Failed) {
+    for task in task_state.list.tasks.iter().filter(|task| task.status == TaskStatus::Failed) {
         // The lines before are of the planner, and of earlier attempts.
         let notes = task.notes.lines().next_back().unwrap_or_default();
         let (id, notes) = (shorten_text(page, &task.id.0), shorten_text(page, notes));
         page.write_indented(2, Paint::Bad, &format!("{id} {notes}"));
-        if let Some(given_up) = board.given_up.get(&task.id)
+        if let Some(given_up) = task_state.given_up.get(&task.id)
             && let (None, Some(error)) = (given_up.question(), &given_up.error)
         {
             let (gate, error) = (shorten_text(page, &given_up.gate), shorten_text(page, error));
             page.write_indented(4, Paint::None, &format!("{gate}: {error}"));
         }
     }
-    for task in board.list.tasks.iter().filter(|task| task.review.is_approved_at_cap()) {
+    for task in task_state.list.tasks.iter().filter(|task| task.review.is_approved_at_cap()) {
         let id = shorten_text(page, &task.id.0);
         let text = format!("{id} was approved at the cap of reviews: check it yourself");
         page.write_indented(2, Paint::Warn, &text);

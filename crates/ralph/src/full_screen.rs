@@ -58,10 +58,10 @@ pub(crate) fn leave_screen_while_stopped(
     watch.set_halt_callback(move |halt| match halt {
         Halt::Begins => screen.step_aside(SUSPEND_TIMEOUT),
         // A SIGSTOP gives no notice, but the shell used the terminal all the same.
-        Halt::Ends { paused_for: stood } => {
+        Halt::Ends { paused_for } => {
             screen.step_aside(SUSPEND_TIMEOUT);
             screen.show_again();
-            stood.into_iter().for_each(&resumed);
+            paused_for.into_iter().for_each(&resumed);
         }
     });
 }

@@ -375,8 +375,8 @@ fn find_project_name(project: &str) -> &str {
 
 /// Returns the progress of a run, such as `3 of 4 tasks done, 12 iterations, $5.76, 2h 3m`.
 fn format_figures(state: &RunState) -> String {
-    let tasks = state.tasks.as_ref().map(|board| {
-        let progress = board.progress();
+    let tasks = state.tasks.as_ref().map(|task_state| {
+        let progress = task_state.progress();
         format!("{} of {} tasks done{}", progress.done, progress.total, progress.shortfall())
     });
     let plural = if state.iterations == 1 { "" } else { "s" };

@@ -352,9 +352,9 @@ impl Report {
     /// Records the amendments of an iteration that is about to be closed. Changes to the list are
     /// not counted if the work was rejected after all; proposals are.
     fn count_amendments(&mut self, before: &RunState) {
-        let (Some(current), Some(board)) = (&before.current, &before.tasks) else { return };
+        let (Some(current), Some(task_state)) = (&before.current, &before.tasks) else { return };
         let Some(judgement) = current.judgement() else { return };
-        let settled = settle::settle_iteration(&before.recipe, board, current);
+        let settled = settle::settle_iteration(&before.recipe, task_state, current);
         let is_made = judgement.changes.iter().all(|change| settled.changes.contains(change));
         for amended in judgement.amended.iter().filter(|it| is_made || it.proposed.is_some()) {
             self.amendments_refused += u32::from(amended.refusal.is_some());

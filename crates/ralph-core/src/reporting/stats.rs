@@ -202,7 +202,7 @@ impl StatsFold {
         {
             self.workers.insert(task.clone(), worker);
         }
-        let list = state.tasks.as_ref().map(|board| &board.list);
+        let list = state.tasks.as_ref().map(|task_state| &task_state.list);
         let is_done = list
             .and_then(|list| list.find_task(&task))
             .is_some_and(|task| task.status == TaskStatus::Done);

@@ -178,13 +178,13 @@ fn whatever_agents_do_to_the_list_nothing_illegal_survives() {
         complete += usize::from(outcome == Outcome::Complete);
         // The file matches the state of the run.
         let state = fold_events(&world.journal).expect("it folds");
-        let board = state.tasks.as_ref().expect("a board");
-        assert_eq!(world.tasks.as_ref(), Some(&board.list), "seed {seed}");
+        let task_state = state.tasks.as_ref().expect("a task list");
+        assert_eq!(world.tasks.as_ref(), Some(&task_state.list), "seed {seed}");
         // Tasks are done according to the rules, and by the roles that may do so.
-        assert_eq!(rules::find_contradictions(&board.list, review), [], "seed {seed}");
+        assert_eq!(rules::find_contradictions(&task_state.list, review), [], "seed {seed}");
         let first = three();
         for task in &first.tasks {
-            let now = board.list.find_task(&task.id).expect("nothing is thrown away");
+            let now = task_state.list.find_task(&task.id).expect("nothing is thrown away");
             assert_eq!(now.acceptance_criteria, task.acceptance_criteria, "seed {seed}");
         }
         let mut approved: BTreeMap<TaskId, Role> = BTreeMap::new();
@@ -200,7 +200,8 @@ fn whatever_agents_do_to_the_list_nothing_illegal_survives() {
             let after = fold_events(&world.journal[..prefix]).expect("it folds");
             let role = before.current.as_ref().map_or(Role::Prompt, |current| current.role);
             let its_own = before.current.as_ref().and_then(|current| current.task.clone());
-            let lists = (before.tasks.expect("a board").list, after.tasks.expect("a board").list);
+            let lists =
+                (before.tasks.expect("a task list").list, after.tasks.expect("a task list").list);
             for task in &lists.1.tasks {
                 let old = lists.0.find_task(&task.id);
                 let was_done = old.is_some_and(|old| old.status == TaskStatus::Done);

@@ -49,7 +49,7 @@ fn tests_that_fail_twice_fail_the_check() {
 
 #[test]
 fn many_failures_and_other_errors_are_not_repeated() {
-    let names: String = (0..6).map(|number| format!("    a::test_{number}\n")).collect();
+    let names: String = "    a::test\n".repeat(6);
     let many = format!("failures:\n{names}\ntest result: FAILED. 0 passed\n");
     for text in [many.as_str(), "error: could not compile `ralph`\n"] {
         let (code, _, runs) = repeat(text, 0);

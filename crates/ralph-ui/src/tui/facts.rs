@@ -290,10 +290,10 @@ impl ScreenFacts {
     /// This happens on the thread of the run several times per iteration, so only changed rows of a
     /// long list are rebuilt.
     fn update_task_rows(&mut self, state: &RunState, which: RowUpdate) {
-        let Some(board) = &state.tasks else { return };
-        let tasks = &board.list.tasks;
+        let Some(task_state) = &state.tasks else { return };
+        let tasks = &task_state.list.tasks;
         let made_from = |task: &Task| {
-            let failed = board.logs.get(&task.id).map_or(0, AttemptLog::counted);
+            let failed = task_state.logs.get(&task.id).map_or(0, AttemptLog::counted);
             (task.status, task.review.status, failed)
         };
         let row = |task: &Task| {
@@ -301,7 +301,7 @@ impl ScreenFacts {
             let made_from = made_from(task);
             let attempts = match (made_from.2, state.recipe.task_work()) {
                 (failed @ 1.., Some(work)) => {
-                    let limit = work.attempt_limit(&board.list, &task.id);
+                    let limit = work.attempt_limit(&task_state.list, &task.id);
                     format!(" ({failed}/{limit} failed)")
                 }
                 (_, _) => String::new(),
@@ -333,7 +333,7 @@ impl ScreenFacts {
         }
         self.work.current =
             self.task.as_ref().and_then(|id| tasks.iter().position(|task| task.id == *id));
-        self.work.kind = WorkKind::Tasks(board.progress());
+        self.work.kind = WorkKind::Tasks(task_state.progress());
     }
 
     /// Adds a row for an iteration, if there is no task list.

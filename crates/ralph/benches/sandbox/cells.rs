@@ -19,8 +19,8 @@ pub(crate) fn launcher(sealed: &Sealed, backend: Backend) -> Result<Launcher, St
         DetectionContext::for_kernel_backends(Path::new(RALPH), &sealed.project_dir(), env);
     match probe_backend(backend, &around) {
         ProbeResult::Works((wall, _)) => {
-            let cage = SandboxLauncher::new(wall, policy(), places(sealed), None);
-            Ok(Launcher::Sandboxed(cage.for_process(SandboxedProcess::Git)))
+            let launcher = SandboxLauncher::new(wall, policy(), places(sealed), None);
+            Ok(Launcher::Sandboxed(launcher.for_process(SandboxedProcess::Git)))
         }
         ProbeResult::Fails { why, .. } => Err(why.clone()),
     }

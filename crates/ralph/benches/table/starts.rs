@@ -135,29 +135,29 @@ pub(crate) fn sandbox(report: &mut dyn FnMut(Row)) {
     match cells::launcher(&sealed, Backend::Native) {
         Err(why) => return report(Row::skipped(what, why)),
         Ok(native) => {
-            let [direct, caged] = measure_alternating(
+            let [direct, sandboxed] = measure_alternating(
                 ROUNDS,
                 [&mut || cells::start(&sealed, &Launcher::Direct), &mut || {
                     cells::start(&sealed, &native);
                 }],
             )
             .map(|times| Figure::Time(times.median()));
-            report(Row::compared(what, caged, (direct, "a direct start"), bars));
+            report(Row::compared(what, sandboxed, (direct, "a direct start"), bars));
         }
     }
     let alone = || {
         let mut command = sealed.build_command("/bin/true");
         time_command(command.stdout(Stdio::null()));
     };
-    let caged = || {
+    let sandboxed = || {
         let mut command = sealed.build_command(RALPH);
         command.args(["sandbox", "exec", "--", "/bin/true"]).stderr(Stdio::null());
         time_command(command.env("RALPH_SANDBOX_BACKEND", "native"));
     };
-    let [direct, caged] = measure_alternating(40, [&mut { alone }, &mut { caged }])
+    let [direct, sandboxed] = measure_alternating(40, [&mut { alone }, &mut { sandboxed }])
         .map(|times| Figure::Time(times.median()));
     let what = "`ralph sandbox exec /bin/true`: settings, probe, native sandbox of an agent";
-    report(Row::compared(what, caged, (direct, "a direct start"), []));
+    report(Row::compared(what, sandboxed, (direct, "a direct start"), []));
 }
 
 /// Returns whether a program for a comparison is installed.

@@ -178,8 +178,8 @@ fn find_resumable_state(
 fn limit_to_task(mut state: RunState, name: Option<&str>) -> Result<RunState, CliError> {
     let Some(name) = name else { return Ok(state) };
     let none = || CliError::for_input("--task is about a task list, and the last run has none");
-    let board = state.tasks.as_ref().ok_or_else(none)?;
-    let task = build::find_task_id(&board.list, name)?;
+    let task_state = state.tasks.as_ref().ok_or_else(none)?;
+    let task = build::find_task_id(&task_state.list, name)?;
     if let Work::Tasks(work) = &mut state.recipe.work {
         work.only = Some(task.clone());
     }

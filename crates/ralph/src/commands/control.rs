@@ -79,10 +79,10 @@ pub(crate) fn stop_run(common: &CommonArgs, args: &StopArgs) -> Result<ExitStatu
 pub(crate) fn skip_task(common: &CommonArgs, args: &SkipArgs) -> Result<ExitStatus, CliError> {
     let mut target = ActiveRun::find_or_wait(common)?;
     let state = target.read_state()?;
-    let Some(board) = &state.tasks else {
+    let Some(task_state) = &state.tasks else {
         return Err(CliError::new(ExitStatus::Incomplete, NO_LIST));
     };
-    let task = tasks::find_task(&board.list, args.task.trim())?.id.clone();
+    let task = tasks::find_task(&task_state.list, args.task.trim())?.id.clone();
     let request = ControlRequest::Skip { task };
     let result = target.send_request(&request)?;
     target.print_result(common, &request, result, args.json);
@@ -99,10 +99,10 @@ pub(crate) fn leave_note(common: &CommonArgs, args: &NoteArgs) -> Result<ExitSta
     let request = match &args.task {
         Some(task) => {
             let state = target.read_state()?;
-            let Some(board) = &state.tasks else {
+            let Some(task_state) = &state.tasks else {
                 return Err(CliError::new(ExitStatus::Incomplete, NO_LIST));
             };
-            let task = tasks::find_task(&board.list, task.trim())?.id.clone();
+            let task = tasks::find_task(&task_state.list, task.trim())?.id.clone();
             ControlRequest::TaskNote { task, text }
         }
         None => ControlRequest::Note { text },

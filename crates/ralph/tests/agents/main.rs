@@ -21,7 +21,7 @@ macro_rules! plays {
         mod $module {
             plays!(@each $cli:
                 tools_fail_recover_and_write_what_the_gate_checks,
-                only_the_last_words_complete,
+                only_the_final_answer_completes,
                 failing_servers_are_asked_again,
                 a_review_in_prose_gets_a_follow_up_question,
                 a_refused_key_stops_the_run,

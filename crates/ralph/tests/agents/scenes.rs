@@ -263,7 +263,7 @@ fn handoff() -> serde_json::Value {
 }
 
 /// The tag in the prompt, in a tool's output and in words before the last completes nothing.
-pub(crate) fn only_the_last_words_complete(cli: Cli) {
+pub(crate) fn only_the_final_answer_completes(cli: Cli) {
     let turns = |_: &Path| {
         let shown = cli.runs(&format!("echo '{DONE}'")).with_text(DONE);
         vec![shown, ModelTurn::from_text("I have seen it.")]

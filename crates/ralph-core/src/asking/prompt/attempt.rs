@@ -131,7 +131,7 @@ fn list_broken_gates(state: &RunState) -> Vec<(String, Vec<String>)> {
 
 /// Returns the attempt log of a task.
 pub fn find_attempt_log(state: &RunState, task: &Task) -> AttemptLog {
-    state.tasks.as_ref().map(|board| board.attempt_log(&task.id)).unwrap_or_default()
+    state.tasks.as_ref().map(|task_state| task_state.attempt_log(&task.id)).unwrap_or_default()
 }
 
 /// Returns whether the prompt includes the patch that keeps failing.

@@ -77,19 +77,21 @@ fn only_what_is_not_known_is_added() {
         entity_name: name.into(),
         added_observations: texts.iter().map(ToString::to_string).collect(),
     };
-    let asked =
-        vec![observations("Ada", &["writes", "sings", "sings"]), observations("Ada", &["sings"])];
+    let asked = vec![
+        observations("Ada", &["writes", "paints", "paints"]),
+        observations("Ada", &["paints"]),
+    ];
     let edited =
-        GraphEditResult::Observations(vec![added("Ada", &["sings", "sings"]), added("Ada", &[])]);
+        GraphEditResult::Observations(vec![added("Ada", &["paints", "paints"]), added("Ada", &[])]);
     check(GraphEdit::AddObservations(asked), &edited, GraphEffect::Changed, |graph| {
-        graph.entities[0].observations.extend(["sings".into(), "sings".into()]);
+        graph.entities[0].observations.extend(["paints".into(), "paints".into()]);
     });
 }
 
 #[test]
 fn a_change_is_made_whole_or_not_at_all() {
     let mut graph = pair();
-    let asked = vec![observations("Ada", &["sings"]), observations("Cy", &["x"])];
+    let asked = vec![observations("Ada", &["paints"]), observations("Cy", &["x"])];
     let error = graph.apply_edit(GraphEdit::AddObservations(asked)).expect_err("Cy is not there");
     assert_eq!(error.to_string(), "Entity with name Cy not found");
     assert_eq!(graph, pair());
@@ -107,7 +109,7 @@ fn what_is_deleted_takes_its_relations_along() {
             graph.relations.clear();
         },
     );
-    let asked = vec![observations("Ada", &["counts", "sings"]), observations("unknown", &["x"])];
+    let asked = vec![observations("Ada", &["counts", "paints"]), observations("unknown", &["x"])];
     check(
         GraphEdit::DeleteObservations(asked),
         &GraphEditResult::Deleted,

@@ -348,8 +348,10 @@ impl Report {
     /// Returns the summary of the run so far; `None` before its first event.
     pub fn summary(&self) -> Option<Summary> {
         let state = self.state()?;
-        let board = state.tasks.as_ref();
-        let tasks = board.map(|board| self.summarize_tasks(state, board)).unwrap_or_default();
+        let task_state = state.tasks.as_ref();
+        let tasks = task_state
+            .map(|task_state| self.summarize_tasks(state, task_state))
+            .unwrap_or_default();
         Some(Summary {
             version: SUMMARY_VERSION,
             run: state.run.clone(),
@@ -359,19 +361,21 @@ impl Report {
             prompt: describe_prompt(&state.recipe),
             outcome: state.outcome.clone(),
             ending: state.outcome.as_ref().map(ToString::to_string),
-            progress: board.map(TaskState::progress),
-            questions: board.map(find_questions).unwrap_or_default(),
-            failed: board.map(|board| list_failed_tasks(board, &tasks)).unwrap_or_default(),
+            progress: task_state.map(TaskState::progress),
+            questions: task_state.map(find_questions).unwrap_or_default(),
+            failed: task_state
+                .map(|task_state| list_failed_tasks(task_state, &tasks))
+                .unwrap_or_default(),
             waiting: match &state.outcome {
                 Some(Outcome::TasksLeft { waiting, .. }) => waiting.clone(),
                 Some(_) | None => Vec::new(),
             },
-            auto_approved: board
-                .map(|board| AutoApprovedTask::from_list(&board.list))
+            auto_approved: task_state
+                .map(|task_state| AutoApprovedTask::from_list(&task_state.list))
                 .unwrap_or_default(),
-            diverging: board.map(list_diverging_tasks).unwrap_or_default(),
-            left_open: board.map(list_left_open).unwrap_or_default(),
-            reviews: board.and_then(|board| ReviewStats::from_list(&board.list)),
+            diverging: task_state.map(list_diverging_tasks).unwrap_or_default(),
+            left_open: task_state.map(list_left_open).unwrap_or_default(),
+            reviews: task_state.and_then(|task_state| ReviewStats::from_list(&task_state.list)),
             requested_changes: self.requested_changes.clone(),
             tasks,
             current: describe_current(state),
@@ -419,9 +423,12 @@ impl Report {
         self.roles.get(Role::Merge.name()).map_or(Millis::ZERO, |(_, spent)| spent.ran)
     }
 
-    fn summarize_tasks(&self, state: &RunState, board: &TaskState) -> Vec<TaskSummary> {
+    fn summarize_tasks(&self, state: &RunState, task_state: &TaskState) -> Vec<TaskSummary> {
         let allowed = |task: &Task| {
-            state.recipe.task_work().map_or(1, |work| work.attempt_limit(&board.list, &task.id))
+            state
+                .recipe
+                .task_work()
+                .map_or(1, |work| work.attempt_limit(&task_state.list, &task.id))
         };
         let summary = |task: &Task| {
             let mut count = self.tasks.get(&task.id).cloned().unwrap_or_default();
@@ -432,7 +439,7 @@ impl Report {
                 status: task.status,
                 review: task.review.status,
                 reviews: task.review.count,
-                failed_attempts: task.attempts.max(board.attempt_log(&task.id).counted()),
+                failed_attempts: task.attempts.max(task_state.attempt_log(&task.id).counted()),
                 attempts_allowed: allowed(task),
                 spent: count.spent,
                 commits: count.commits,
@@ -440,7 +447,7 @@ impl Report {
                 quality_objections: count.objections,
             }
         };
-        board.list.tasks.iter().map(summary).collect()
+        task_state.list.tasks.iter().map(summary).collect()
     }
 
     fn summarize_gate(&self, name: &str, count: &GateCount) -> GateSummary {
@@ -465,9 +472,9 @@ impl Report {
 }
 
 /// Returns the questions that the user has to answer, including those left by an earlier run.
-pub fn find_questions(board: &TaskState) -> Vec<UserQuestion> {
+pub fn find_questions(task_state: &TaskState) -> Vec<UserQuestion> {
     let question = |task: &Task| {
-        let given_up = board.given_up.get(&task.id);
+        let given_up = task_state.given_up.get(&task.id);
         let noted = || {
             let mut lines = task.notes.lines().rev();
             lines.find_map(|line| line.strip_prefix(BLOCKED_PREFIX)).map(str::to_owned)
@@ -475,13 +482,13 @@ pub fn find_questions(board: &TaskState) -> Vec<UserQuestion> {
         let needs = given_up.map_or_else(noted, AbandonedTask::question)?;
         Some(UserQuestion { task: task.id.clone(), title: task.title.clone(), needs })
     };
-    let tasks = board.list.tasks.iter();
+    let tasks = task_state.list.tasks.iter();
     tasks.filter(|task| task.status == TaskStatus::Failed).filter_map(question).collect()
 }
 
-fn list_failed_tasks(board: &TaskState, tasks: &[TaskSummary]) -> Vec<FailedTask> {
+fn list_failed_tasks(task_state: &TaskState, tasks: &[TaskSummary]) -> Vec<FailedTask> {
     let of_task = |(task, summary): (&Task, &TaskSummary)| {
-        let given_up = board.given_up.get(&task.id);
+        let given_up = task_state.given_up.get(&task.id);
         FailedTask {
             id: task.id.clone(),
             title: task.title.clone(),
@@ -501,7 +508,7 @@ fn list_failed_tasks(board: &TaskState, tasks: &[TaskSummary]) -> Vec<FailedTask
             quality_warnings: summary.quality_warnings.values().sum(),
         }
     };
-    let pairs = board.list.tasks.iter().zip(tasks);
+    let pairs = task_state.list.tasks.iter().zip(tasks);
     pairs.filter(|(task, _)| task.status == TaskStatus::Failed).map(of_task).collect()
 }
 
@@ -521,23 +528,23 @@ impl AutoApprovedTask {
 }
 
 /// Returns what landed work leaves open, in the order of the list.
-pub fn list_left_open(board: &TaskState) -> Vec<TaskRemainder> {
+pub fn list_left_open(task_state: &TaskState) -> Vec<TaskRemainder> {
     let of_task = |task: &Task| {
-        let left = board.left_open.get(&task.id)?.clone();
+        let left = task_state.left_open.get(&task.id)?.clone();
         Some(TaskRemainder { id: task.id.clone(), title: task.title.clone(), left })
     };
-    board.list.tasks.iter().filter_map(of_task).collect()
+    task_state.list.tasks.iter().filter_map(of_task).collect()
 }
 
-fn list_diverging_tasks(board: &TaskState) -> Vec<DivergingTask> {
-    let tasks = board.list.tasks.iter();
+fn list_diverging_tasks(task_state: &TaskState) -> Vec<DivergingTask> {
+    let tasks = task_state.list.tasks.iter();
     tasks
         .filter_map(|task| {
             Some(DivergingTask {
                 id: task.id.clone(),
                 title: task.title.clone(),
                 reviews: task.review.count,
-                divergence: board.diverging.get(&task.id)?.clone(),
+                divergence: task_state.diverging.get(&task.id)?.clone(),
             })
         })
         .collect()
@@ -559,10 +566,10 @@ fn describe_current(state: &RunState) -> Option<CurrentIteration> {
         iteration: current.number,
         role: current.role,
         task: current.task.clone(),
-        attempt: at_work.map(|(task, board)| board.attempt_log(task).counted() + 1),
+        attempt: at_work.map(|(task, task_state)| task_state.attempt_log(task).counted() + 1),
         attempts_allowed: at_work
             .zip(state.recipe.task_work())
-            .map(|((task, board), work)| work.attempt_limit(&board.list, task)),
+            .map(|((task, task_state), work)| work.attempt_limit(&task_state.list, task)),
         asks: current.asks,
     })
 }

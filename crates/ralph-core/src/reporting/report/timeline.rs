@@ -246,8 +246,8 @@ impl IterationSpan {
 /// Returns what is left to do: tasks that are neither done nor skipped, or else open items of the
 /// plan.
 pub(super) fn count_remaining(state: &RunState, open_items: Option<u32>) -> Option<u32> {
-    let tasks = state.tasks.as_ref().map(|board| {
-        let progress = board.progress();
+    let tasks = state.tasks.as_ref().map(|task_state| {
+        let progress = task_state.progress();
         let left = progress.pending + progress.in_progress + progress.failed;
         u32::try_from(left).unwrap_or(u32::MAX)
     });

@@ -85,12 +85,13 @@ fn a_search_sees_own_and_foreign_changes() {
     one.apply_edit(create("Ada")).expect("written");
     two.apply_edit(create("Bob")).expect("written");
     assert_eq!(found(&mut one, "PERSON"), ["Ada", "Bob"]);
-    one.apply_edit(GraphEdit::AddObservations(vec![observed("Ada", "Sings")])).expect("written");
-    one.apply_edit(GraphEdit::AddObservations(vec![observed("Bob", "sings low")]))
+    one.apply_edit(GraphEdit::AddObservations(vec![observed("Ada", "Paints")])).expect("written");
+    one.apply_edit(GraphEdit::AddObservations(vec![observed("Bob", "paints low")]))
         .expect("written");
     assert_eq!(found(&mut one, "sing"), ["Ada", "Bob"]);
     assert_eq!(found(&mut two, "sing"), ["Ada", "Bob"]);
-    one.apply_edit(GraphEdit::DeleteObservations(vec![observed("Ada", "Sings")])).expect("written");
+    one.apply_edit(GraphEdit::DeleteObservations(vec![observed("Ada", "Paints")]))
+        .expect("written");
     assert_eq!(found(&mut one, "sing"), ["Bob"]);
     two.apply_edit(GraphEdit::DeleteEntities(vec!["Ada".into()])).expect("written");
     assert_eq!(

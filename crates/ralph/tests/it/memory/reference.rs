@@ -146,7 +146,7 @@ fn official_mcp_client_accepts_the_server() {
     let seen: Value =
         serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{message}"));
     let ada = json!({
-        "entities": [{ "name": "Ada", "entityType": "person", "observations": ["sings"] }],
+        "entities": [{ "name": "Ada", "entityType": "person", "observations": ["paints"] }],
         "relations": [{ "from": "Ada", "to": "Bob", "relationType": "knows" }],
     });
     assert_eq!(

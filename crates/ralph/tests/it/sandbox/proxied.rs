@@ -60,7 +60,7 @@ fn run(
     words: &[&str],
 ) -> Captured {
     let policy = SandboxPolicy { git: GitAccess::Ro, ..SandboxPolicy::default() };
-    let cage = SandboxLauncher::new(wall, policy, places(sealed), door);
+    let launcher = SandboxLauncher::new(wall, policy, places(sealed), door);
     let spawn = Spawn {
         program: "/usr/bin/python3".into(),
         args: words.iter().map(Into::into).collect(),
@@ -69,7 +69,7 @@ fn run(
         stdin: StdinSource::Null,
         limits: ProcessLimits::default(),
     };
-    let spawn = cage.wrap_spawn(spawn, &HandedFiles::default()).expect("launched");
+    let spawn = launcher.wrap_spawn(spawn, &HandedFiles::default()).expect("launched");
     capture_output(&spawn, &Watch::new_detached(), 4096)
 }
 

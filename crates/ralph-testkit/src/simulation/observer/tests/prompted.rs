@@ -48,8 +48,8 @@ fn demanding(role: Role) -> Forged {
     let text = "Mind the gap.".into();
     let note = UserNote { at: Timestamp(0), by: None, text };
     state.current.as_mut().expect("an iteration is open").notes.push(note);
-    let board = state.tasks.as_mut().expect("the list was read");
-    board.list.tasks[0].review.feedback = "Fix the edges.".into();
+    let task_state = state.tasks.as_mut().expect("the list was read");
+    task_state.list.tasks[0].review.feedback = "Fix the edges.".into();
     let constraint = "Never sleep.".into();
     let memory = Memory {
         active_constraints: vec![ActiveConstraint { constraint, source_iteration: None }],
