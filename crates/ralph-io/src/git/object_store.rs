@@ -4,8 +4,10 @@
 //! would, but not compressed. Not here: reading objects other than commits with a file of their
 //! own, and repositories with another hash than SHA-1, which git is asked about.
 
+use std::ffi::OsStr;
 use std::fs::{self, File, Permissions};
 use std::io::{self, Read as _, Write as _};
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{FileExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
@@ -27,30 +29,35 @@ const LARGEST_COMMIT: u16 = u16::MAX;
 const FANOUT: u64 = 8;
 const IDS: u64 = FANOUT + 256 * 4;
 
+/// How many directories may borrow from each other; git follows five levels.
+const MOST_OBJECT_DIRECTORIES: usize = 32;
+
+/// Enough for a list of them.
+const LARGEST_LIST: u64 = 1 << 20;
+
 /// The object database of a repository.
 #[derive(Debug)]
 pub(super) struct ObjectStore {
-    directory: PathBuf,
+    /// Where objects are written, and then the directories that it borrows from.
+    directories: Vec<PathBuf>,
     packs: Vec<File>,
 }
 
 impl ObjectStore {
-    /// Opens the objects of a git directory. None if some are elsewhere.
-    pub(super) fn open(common: &Path) -> Option<Self> {
-        let directory = common.join("objects");
-        if directory.join("info/alternates").exists() {
-            return None;
-        }
-        let entries = fs::read_dir(directory.join("pack")).into_iter().flatten().flatten();
+    /// Opens the objects of a git directory, and those that it borrows.
+    pub(super) fn open(common: &Path) -> Self {
+        let directories = list_object_directories(common.join("objects"));
+        let entries = |directory: &PathBuf| fs::read_dir(directory.join("pack"));
+        let entries = directories.iter().flat_map(entries).flatten().flatten();
         let indexes = entries.map(|entry| entry.path());
         let indexes = indexes.filter(|path| path.extension().is_some_and(|it| it == "idx"));
         let packs = indexes.filter_map(|path| open_pack_index(&path)).collect();
-        Some(Self { directory, packs })
+        Self { directories, packs }
     }
 
     /// Returns whether there is an object with this id.
     pub(super) fn contains(&self, id: &ObjectId) -> bool {
-        self.build_path(id).is_file()
+        self.directories.iter().any(|it| build_path(it, id).is_file())
             || self.packs.iter().any(|pack| find_in_pack(pack, id).unwrap_or(false))
     }
 
@@ -60,8 +67,9 @@ impl ObjectStore {
         if self.contains(&id) {
             return Ok(id);
         }
-        let path = self.build_path(&id);
-        let directory = path.parent().unwrap_or(&self.directory);
+        let own = self.directories.first().ok_or(io::ErrorKind::NotFound)?;
+        let path = build_path(own, &id);
+        let directory = path.parent().unwrap_or(own);
         fs::create_dir_all(directory)?;
         let header = format_header(kind, content);
         let mut file = tempfile::Builder::new().prefix("tmp_obj_").tempfile_in(directory)?;
@@ -77,17 +85,39 @@ impl ObjectStore {
 
     /// Reads a commit that has a file of its own.
     pub(super) fn read_commit(&self, id: &ObjectId) -> Option<Vec<u8>> {
-        let stream = bounded_read::read_file(&self.build_path(id), LARGEST_COMMIT.into()).ok()?;
+        let mut paths = self.directories.iter().map(|directory| build_path(directory, id));
+        let read = |path: PathBuf| bounded_read::read_file(&path, LARGEST_COMMIT.into()).ok();
+        let stream = paths.find_map(read)?;
         let mut object = decompress_to_vec_zlib_with_limit(&stream, LARGEST_COMMIT.into()).ok()?;
         let header = object.iter().position(|byte| *byte == 0)? + 1;
         let content = object.split_off(header);
         (hash_object("commit", &content) == *id).then_some(content)
     }
+}
 
-    fn build_path(&self, id: &ObjectId) -> PathBuf {
-        let hex = format_id(id);
-        self.directory.join(&hex[..2]).join(&hex[2..])
+fn build_path(directory: &Path, id: &ObjectId) -> PathBuf {
+    let hex = format_id(id);
+    directory.join(&hex[..2]).join(&hex[2..])
+}
+
+/// Returns an object directory and those that it borrows from.
+pub(super) fn list_object_directories(own: PathBuf) -> Vec<PathBuf> {
+    let mut open = vec![own];
+    let mut found: Vec<PathBuf> = Vec::new();
+    while let Some(directory) = open.pop() {
+        let directory = directory.canonicalize().unwrap_or(directory);
+        if found.contains(&directory) || found.len() == MOST_OBJECT_DIRECTORIES {
+            continue;
+        }
+        let text = bounded_read::read_beginning(&directory.join("info/alternates"), LARGEST_LIST);
+        for line in text.unwrap_or_default().split(|byte| *byte == b'\n') {
+            if !line.is_empty() && !line.starts_with(b"#") {
+                open.push(directory.join(OsStr::from_bytes(line)));
+            }
+        }
+        found.push(directory);
     }
+    found
 }
 
 /// Returns the id of an object.

@@ -184,7 +184,7 @@ impl GitRepository {
         if is_shared || !self.has_usual_ids() {
             None
         } else {
-            ObjectStore::open(&self.common_dir())
+            Some(ObjectStore::open(&self.common_dir()))
         }
     }
 

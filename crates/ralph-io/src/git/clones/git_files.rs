@@ -11,15 +11,13 @@ use std::path::{Path, PathBuf};
 use ralph_core::ports::VcsError;
 
 use super::super::config::GitConfig;
+use super::super::object_store::list_object_directories;
 use super::super::repository::GitRepository;
 use super::{find_project_in, remove_any};
 use crate::bounded_read;
 
 /// Hooks and lists of patterns are small.
 const LARGEST_FILE: u64 = 1 << 20;
-
-/// How many directories may borrow from each other; git follows five levels.
-const MOST_OBJECT_DIRECTORIES: usize = 32;
 
 /// Settings that change how files are read and written. None of them starts a program: ralph calls git
 /// in a clone outside of any sandbox, where an agent may have written any file and any attribute.
@@ -161,22 +159,7 @@ impl NewGitDir<'_> {
 
 /// Returns the object directory of a repository and those that it borrows from.
 pub fn find_object_directories(repository: &GitRepository) -> Vec<PathBuf> {
-    let mut open = vec![repository.common_dir().join("objects")];
-    let mut found: Vec<PathBuf> = Vec::new();
-    while let Some(directory) = open.pop() {
-        let directory = directory.canonicalize().unwrap_or(directory);
-        if found.contains(&directory) || found.len() == MOST_OBJECT_DIRECTORIES {
-            continue;
-        }
-        let text = bounded_read::read_beginning(&directory.join("info/alternates"), LARGEST_FILE);
-        for line in text.unwrap_or_default().split(|byte| *byte == b'\n') {
-            if !line.is_empty() && !line.starts_with(b"#") {
-                open.push(directory.join(std::ffi::OsStr::from_bytes(line)));
-            }
-        }
-        found.push(directory);
-    }
-    found
+    list_object_directories(repository.common_dir().join("objects"))
 }
 
 /// Returns a directory of hooks as a path from the top, if it is in the project.

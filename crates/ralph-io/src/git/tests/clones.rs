@@ -1,7 +1,10 @@
 //! Clones of workers, made by ralph, with old work of agents in them.
 
+use ralph_core::ports::FetchOutcome;
+use ralph_model::agent_output::Usage;
 use ralph_model::ids::WorkerId;
 use ralph_model::recipe::ClonePolicy;
+use ralph_model::worker::JobResult;
 
 use super::*;
 use crate::worker_slots::{SlotRequest, WorkerSlot, find_due_setup, record_setup};
@@ -449,4 +452,68 @@ fn repositories_without_clones_are_refused_with_a_remedy() {
     filter.write(".git/info/attributes", "*.nb filter=x\n");
     let reason = "`info/attributes` uses the filter `x` of git's configuration";
     assert_eq!(check(&filter), expect(reason, ""));
+}
+
+/// What a worker ended with whose last commit is this one.
+fn result(slot: &WorkerSlot, commit: &str) -> JobResult {
+    let clone = slot.clone_path();
+    serde_json::from_value(serde_json::json!({
+        "outcome": { "end": "complete" }, "place": "s1", "repository": clone, "commit": commit,
+        "usage": Usage::default(), "iterations": 1, "ran": 1,
+    }))
+    .expect("a result")
+}
+
+#[test]
+fn a_candidate_is_copied_with_two_starts_of_git_and_needs_its_clone_no_more() {
+    let clones = Clones::new(World::new());
+    let slot = clones.slot("w1");
+    clones.prepare(&slot);
+    for text in ["one\n", "two\n"] {
+        Clones::write(&slot, "dir/b.txt", text);
+        clones.git(&slot, &["add", "--all"]);
+        clones.git(&slot, &["commit", "--quiet", "-m", text]);
+    }
+    let commit = clones.git(&slot, &["rev-parse", "HEAD"]);
+    let repository = clones.repository();
+    repository.head().expect("known");
+    let before = repository.commands.count();
+    let (run, worker) = (RunId("r".into()), WorkerId("w1".into()));
+    let fetched = repository.fetch_candidate(&run, &worker, &result(&slot, &commit));
+    assert_eq!(fetched, Ok(FetchOutcome::Fetched));
+    assert_eq!(repository.commands.count() - before, 2);
+    fs::remove_dir_all(slot.clone_path()).expect("removed");
+    assert_eq!(clones.world.git(&["show", "refs/ralph/candidates/r/w1:dir/b.txt"]), "two");
+    clones.world.git(&["fsck", "--strict", "--connectivity-only"]);
+}
+
+#[test]
+fn a_candidate_with_missing_or_forged_objects_is_not_taken() {
+    let clones = Clones::new(World::new());
+    let slot = clones.slot("w1");
+    clones.prepare(&slot);
+    let forge = |entry: &str| {
+        let script = format!(
+            "tree=$(printf '{entry}' | git mktree --missing) && git commit-tree -p HEAD -m x $tree"
+        );
+        let mut command = std::process::Command::new("sh");
+        command.args(["-c", &script]).current_dir(slot.clone_path());
+        command.env("GIT_CONFIG_GLOBAL", "/dev/null");
+        for role in ["AUTHOR", "COMMITTER"] {
+            command.env(format!("GIT_{role}_NAME"), "x").env(format!("GIT_{role}_EMAIL"), "x");
+        }
+        String::from_utf8(command.output().expect("it runs").stdout)
+            .expect("text")
+            .trim()
+            .to_owned()
+    };
+    let missing = forge("100644 blob 0123456789012345678901234567890123456789\\ta.txt\\n");
+    let git_file = forge("100644 blob e69de29bb2d1d6434b8b29ae775ad8c2e48c5391\\t.git\\n");
+    let (repository, run, worker) = (clones.repository(), RunId("r".into()), WorkerId("w1".into()));
+    for commit in [missing, git_file] {
+        assert_eq!(commit.len(), 40, "{commit}");
+        let fetched = repository.fetch_candidate(&run, &worker, &result(&slot, &commit));
+        assert!(matches!(fetched, Ok(FetchOutcome::Missing { .. })), "{commit}: {fetched:?}");
+        assert_eq!(clones.world.git(&["for-each-ref", "refs/ralph/candidates"]), "");
+    }
 }
