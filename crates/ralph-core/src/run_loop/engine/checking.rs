@@ -19,7 +19,7 @@ use super::{Engine, StepError, ViewKind, record_with};
 use crate::checking::review;
 use crate::checking::stuck::ErrorHasher;
 use crate::landing::scm;
-use crate::ports::{Activity, GateOrder, Ports, Survey};
+use crate::ports::{Activity, GateOrder, Observation, Ports, Survey};
 use crate::run_loop::choose;
 
 impl Engine<'_> {
@@ -140,10 +140,14 @@ impl Engine<'_> {
         Some(work.documents().into())
     }
 
-    /// Returns the survey from the checks, if the landing has not changed the work tree.
+    /// Returns the survey from the checks, or the observation where no gate followed it, if the
+    /// landing has not changed the work tree.
     fn reusable_survey(&self) -> Option<Survey> {
         let landing = self.state.current.as_ref()?.landing()?;
-        landing.checked.survey.clone().filter(|_| landing.plan.done.is_empty())
+        let checked = &landing.checked;
+        let observed = checked.observation().filter(|_| checked.gates.is_empty());
+        let survey = checked.survey.clone().or_else(|| observed.map(Observation::to_survey));
+        survey.filter(|_| landing.plan.done.is_empty())
     }
 
     /// Returns the state to reset the history to, if it moved without permission.
