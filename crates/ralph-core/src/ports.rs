@@ -335,7 +335,8 @@ pub enum CheckpointDepth {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FailureBranchOrder {
     pub mark: IterationMark,
-    /// The state to restore.
+    pub work: FailedWork,
+    /// The state to restore, if the work is in the work tree.
     pub checkpoint: Checkpoint,
     /// The branch, without `refs/heads/`. If the name is taken, a number is added.
     pub branch: String,
@@ -344,6 +345,14 @@ pub struct FailureBranchOrder {
     /// Files to commit together with the work: path from the top of the work tree, and
     /// content. One whose path is taken gets a number.
     pub files: Vec<(String, String)>,
+}
+
+/// Where the work is that is saved to a failure branch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FailedWork {
+    InWorkTree,
+    /// In the last commit of a worker that could not be merged.
+    Candidate(CommitId),
 }
 
 /// A failure branch that was made.

@@ -263,7 +263,8 @@ fn describe_protection(recipe: &Recipe) -> Option<String> {
     Some(if recipe.protect.is_empty() {
         "no file is protected: that needs a git repository or a sandbox".to_owned()
     } else if names.is_empty() {
-        "no file is protected: the gates run no script of the project, and `protect` is not set"
+        "no file is protected: no gate names a script of the project, and `protect` is not set; \
+         changes of what the gates run are reported"
             .to_owned()
     } else {
         format!("protected: {}", names.join(", "))

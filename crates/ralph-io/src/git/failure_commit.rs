@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use ralph_core::landing::failure_branch::flatten_branch_name;
-use ralph_core::ports::{FailureBranchOrder, SavedBranch, VcsError};
+use ralph_core::ports::{FailedWork, FailureBranchOrder, SavedBranch, VcsError};
 use ralph_model::run::IterationMark;
 use ralph_model::worktree::CommitId;
 
@@ -30,8 +30,7 @@ enum BranchSearch {
 }
 
 impl GitVcs {
-    /// Commits everything in the work tree to a branch, unless that was already done. The work tree
-    /// stays.
+    /// Commits the failed work to a branch, unless that was already done. The work tree stays.
     pub(super) fn commit_to_failure_branch(
         &mut self,
         order: &FailureBranchOrder,
@@ -47,15 +46,21 @@ impl GitVcs {
             // The second name is used if a branch such as `wip` blocks the first.
             (BranchSearch::Free(name), BranchSearch::Free(flat)) => [name, flat],
         };
-        let head = self.repository.head()?;
-        let work = self.shadow.survey_tree(&self.repository)?;
+        let (work, parent) = match &order.work {
+            FailedWork::InWorkTree => {
+                (self.shadow.survey_tree(&self.repository)?, self.repository.head()?.commit)
+            }
+            FailedWork::Candidate(CommitId(commit)) => {
+                (self.repository.resolve_tree(Some(commit))?, Some(commit.clone()))
+            }
+        };
         let (tree, report_files) = self.add_report_files(&work, &order.files)?;
         let mut message =
             format!("{}\n\n{}", order.message.trim_end(), format_trailers(&order.mark));
         for path in &report_files {
             message.extend([REPORT_FILE_TRAILER, ": ", path, "\n"]);
         }
-        let parents: Vec<String> = head.commit.into_iter().collect();
+        let parents: Vec<String> = parent.into_iter().collect();
         let commit = self.repository.commit_tree_as_user(&tree, &parents, &message)?;
         let mut failed = None;
         for branch in names {

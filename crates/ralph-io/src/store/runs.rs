@@ -53,17 +53,19 @@ pub fn list_newest_first(state: &Path) -> impl Iterator<Item = RunSummary> {
         }
     }
     ids.into_values().rev().flat_map(|ids| {
-        let mut runs: Vec<RunSummary> = ids
-            .into_iter()
-            .map(|(id, path)| {
-                let journal = RunDir::from_path(path).journal_path();
-                let unreadable =
-                    RunSummary { id: id.clone(), started: None, outcome: None, iterations: 0 };
-                summarize_run(id, &journal).unwrap_or(unreadable)
-            })
-            .collect();
-        runs.sort_by(|one, other| (other.started, &other.id).cmp(&(one.started, &one.id)));
-        runs
+        let opened = ids.into_iter().map(|(id, path)| {
+            let journal = RunDir::from_path(path).journal_path();
+            (open_journal(&journal).ok(), id)
+        });
+        let mut opened: Vec<(Option<(Timestamp, File)>, RunId)> = opened.collect();
+        let started = |(it, _): &(Option<(Timestamp, File)>, RunId)| it.as_ref().map(|it| it.0);
+        opened.sort_by(|one, other| (started(other), &other.1).cmp(&(started(one), &one.1)));
+        opened.into_iter().map(|(opened, id)| {
+            let unreadable =
+                RunSummary { id: id.clone(), started: None, outcome: None, iterations: 0 };
+            let summary = opened.map(|(at, file)| summarize_run(id, at, file));
+            summary.and_then(Result::ok).unwrap_or(unreadable)
+        })
     })
 }
 
@@ -81,13 +83,17 @@ struct EventTypeView<'a> {
     name: std::borrow::Cow<'a, str>,
 }
 
-fn summarize_run(id: RunId, journal: &Path) -> io::Result<RunSummary> {
+/// Opens a journal. Returns also when its run began.
+fn open_journal(journal: &Path) -> io::Result<(Timestamp, File)> {
     let mut file = BufReader::new(File::open(journal)?);
     let mut first = Vec::new();
     file.read_until(b'\n', &mut first)?;
     let glance: JournalLineView<'_> = serde_json::from_slice(&first)?;
-    let mut summary = RunSummary { id, started: Some(glance.at), outcome: None, iterations: 0 };
-    let mut file = file.into_inner();
+    Ok((glance.at, file.into_inner()))
+}
+
+fn summarize_run(id: RunId, started: Timestamp, mut file: File) -> io::Result<RunSummary> {
+    let mut summary = RunSummary { id, started: Some(started), outcome: None, iterations: 0 };
     let length = file.metadata()?.len();
     let mut tail = TAIL_BYTES;
     loop {

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use ralph_core::ports::{
-    CheckpointDepth, CommitOrder, CommitResult, FailureBranchOrder, FetchOutcome, Observation,
-    SavedBranch, ScmResult, Survey, Vcs, VcsError,
+    CheckpointDepth, CommitOrder, CommitResult, FailedWork, FailureBranchOrder, FetchOutcome,
+    Observation, SavedBranch, ScmResult, Survey, Vcs, VcsError,
 };
 use ralph_model::glob::Pattern;
 use ralph_model::handoff::{FileAction, FileTouched};
@@ -220,14 +220,19 @@ impl Vcs for SharedWorld {
             let mut world = self.0.borrow_mut();
             let place = world.failure_branches.iter().position(|(_, it)| it.mark == order.mark);
             let place = place.unwrap_or_else(|| {
-                let tree = world.tree.clone();
+                let tree = match &order.work {
+                    FailedWork::InWorkTree => world.tree.clone(),
+                    FailedWork::Candidate(CommitId(commit)) => world.candidates[commit].1.clone(),
+                };
                 world.failure_branches.push((tree, order.clone()));
                 world.failure_branches.len() - 1
             });
-            if let Checkpoint::Git { tree: Some(TreeId(tree)), .. } = &order.checkpoint {
+            if let (FailedWork::InWorkTree, Checkpoint::Git { tree: Some(TreeId(tree)), .. }) =
+                (&order.work, &order.checkpoint)
+            {
                 world.tree.clone_from(tree);
+                world.foreign_commits = 0;
             }
-            world.foreign_commits = 0;
             place
         };
         self.count_call();

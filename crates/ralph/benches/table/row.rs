@@ -177,7 +177,7 @@ impl fmt::Display for Bar {
             Figure::Size(bytes) => format!("{} MB", bytes / 1_000_000),
         };
         match self {
-            Self::Times(times) => write!(f, "≤ {times} ×"),
+            Self::Times(times) => write!(f, "≤ {} ×", (times * 1000.0).round() / 1000.0),
             Self::Below(most) => write!(f, "≤ {}", short(most)),
             Self::More(time) => write!(f, "≤ {} more", short(&Figure::Time(*time))),
             Self::Between(least, most) => write!(f, "{} to {}", short(least), short(most)),

@@ -5,6 +5,8 @@ use ralph_model::event::Event;
 use ralph_model::ids::IterationNumber;
 use ralph_model::judgement::Verdict;
 use ralph_model::list_snapshot::EditContext;
+use ralph_model::parallel_state::MergeOutcome;
+use ralph_model::phase::Iteration;
 use ralph_model::recipe::TaskWork;
 use ralph_model::run::RunState;
 use ralph_model::task::{TaskList, TasksFound};
@@ -12,7 +14,7 @@ use ralph_model::worktree::{Checkpoint, Landed};
 
 use super::{Engine, EngineError, StepError};
 use crate::landing::failure_branch;
-use crate::ports::{FailureBranchOrder, ListOrder, Moment, View};
+use crate::ports::{FailedWork, FailureBranchOrder, ListOrder, Moment, View};
 use crate::run_loop::choose;
 use crate::run_loop::fold::{Durability, build_pending_list};
 use crate::run_loop::landing_plan;
@@ -250,8 +252,10 @@ impl Engine<'_> {
             self.state.tasks.as_ref().map_or(1, |tasks| work.attempt_limit(&tasks.list, &task.id));
         let mut log = self.attempt_log();
         let FailedAttempt { mut attempt, outputs, next, gives_up, .. } = failed;
+        let saved = self.locate_failed_work();
         // An agent that was ended left changes that were not observed.
-        if let (true, Some(base)) = (attempt.files.is_empty(), self.state.base.clone())
+        if let (true, FailedWork::InWorkTree, Some(base)) =
+            (attempt.files.is_empty(), &saved, self.state.base.clone())
             && let Ok(Some(seen)) = self.ports.vcs.peek_changes_since(&base, &[])
         {
             attempt.files = seen.files.into_iter().map(|file| file.path).collect();
@@ -277,12 +281,23 @@ impl Engine<'_> {
             format!("# {} — {}\n\n{why}\n\n{}", task.id, task.title, record.unwrap_or_default());
         let order = FailureBranchOrder {
             mark: self.git_mark(),
+            work: saved,
             checkpoint: self.state.base.clone().unwrap_or(Checkpoint::None),
             branch: failure_branch::name_failure_branch(&task.id, &started.to_stamp()),
             message,
             files: vec![(FAILURE_REPORT.to_owned(), report)],
         };
         self.save_to_failure_branch(&order)
+    }
+
+    /// Returns where the failed work is: a candidate with a conflict never was in the work tree.
+    fn locate_failed_work(&self) -> FailedWork {
+        let checking = self.state.current.as_ref().and_then(Iteration::checking);
+        let merged = checking.and_then(|checking| checking.merge.as_deref());
+        let merged = merged.filter(|it| matches!(it.outcome, MergeOutcome::Conflict { .. }));
+        let queue = self.state.parallel.iter().flat_map(|parallel| &parallel.queue);
+        let candidate = merged.and_then(|it| queue.clone().find(|of| of.worker == it.worker));
+        candidate.map_or(FailedWork::InWorkTree, |it| FailedWork::Candidate(it.commit.clone()))
     }
 
     fn save_to_failure_branch(&mut self, order: &FailureBranchOrder) -> Result<(), StepError> {

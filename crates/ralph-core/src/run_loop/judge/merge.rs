@@ -40,14 +40,13 @@ pub(super) fn judge_merge(state: &RunState, current: &Iteration) -> Option<Judge
         MergeOutcome::Missing { .. } => build_cause(MERGE_CAUSE, &reason),
         MergeOutcome::Same { .. } | MergeOutcome::Clean { .. } => attempt.build_checks_cause(),
     };
-    let is_in_tree =
-        matches!(merged.outcome, MergeOutcome::Same { .. } | MergeOutcome::Clean { .. });
     let is_over = merged.round >= policy.merge_attempts;
-    let landing = match (is_in_tree, is_over) {
-        (true, true) => Landing::FailureBranch,
-        (true, false) => Landing::Rollback,
+    let landing = match (&merged.outcome, is_over) {
+        (MergeOutcome::Missing { .. }, _) => Landing::Keep,
+        (_, true) => Landing::FailureBranch,
+        (MergeOutcome::Same { .. } | MergeOutcome::Clean { .. }, false) => Landing::Rollback,
         // Nothing was changed, and the candidate stays on its ref.
-        (false, _) => Landing::Keep,
+        (MergeOutcome::Conflict { .. }, false) => Landing::Keep,
     };
     let verdict = if is_over {
         Verdict::GatesFailed { gates: list_failed_checks(current) }

@@ -17,7 +17,7 @@ const entities = [{ name: 'Ada', entityType: 'person', observations: ['writes'] 
 const relations = [{ from: 'Ada', to: 'Bob', relationType: 'knows' }];
 await call('create_entities', { entities });
 await call('create_relations', { relations });
-await call('add_observations', { observations: [{ entityName: 'Ada', contents: ['sings'] }] });
+await call('add_observations', { observations: [{ entityName: 'Ada', contents: ['paints'] }] });
 await call('delete_observations', { deletions: [{ entityName: 'Ada', observations: ['writes'] }] });
 const found = await call('search_nodes', { query: 'SING' });
 const opened = await call('open_nodes', { names: ['Ada'] });

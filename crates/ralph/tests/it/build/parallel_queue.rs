@@ -109,6 +109,13 @@ fn what_most_tasks_wait_for_lands_before_what_ended_first() {
 
 #[test]
 fn nothing_lands_during_a_last_round_and_work_that_fails_in_it_is_saved() {
+    // With what the user commits, the work of the last round fails its gate, or conflicts.
+    for users_file in ["user.txt", "shared.txt"] {
+        fail_in_the_last_round(users_file);
+    }
+}
+
+fn fail_in_the_last_round(users_file: &str) {
     let tasks = ["a", "b", "c"].map(|id| task(id, &[]));
     let calls = |meet: &str| {
         let (last, go) = (format!("{meet}/last"), wait_for(1, &format!("{meet}/go")));
@@ -135,12 +142,11 @@ fn nothing_lands_during_a_last_round_and_work_that_fails_in_it_is_saved() {
         ended.iter().any(|it| it["worker"].as_str().is_some_and(|it| it.ends_with("-c-r1")))
     };
     wait_until("c waits to land", has_ended);
-    // With what the user commits, the work of the last round fails.
-    sealed.write_file("user.txt", "user\n");
-    sealed.run_git(&["add", "user.txt"]);
-    sealed.run_git(&["commit", "--quiet", "-m", "User", "user.txt"]);
+    sealed.write_file(users_file, "user\n");
+    sealed.run_git(&["add", users_file]);
+    sealed.run_git(&["commit", "--quiet", "-m", "User", users_file]);
     fs::write(format!("{meet}/go"), "").expect("written");
-    run.wait_for_end().expect_code(1);
+    let ended = run.wait_for_end().expect_code(1);
     let last = rounds(&sealed).into_iter().find(|(_, round)| *round == 2).expect("a last round").0;
     let first = if last == "a" { "b" } else { "a" };
     assert_eq!(landed(&sealed), [first, "c"]);
@@ -149,11 +155,15 @@ fn nothing_lands_during_a_last_round_and_work_that_fails_in_it_is_saved() {
         find_position(&sealed, "candidate_merged", is_it)
     };
     assert!(merged(&format!("-{last}-r2")) < merged("-c-r1"), "c waited for the last round");
-    assert_eq!(sealed.read_file("shared.txt").trim(), first);
+    let kept = if users_file == "shared.txt" { "user" } else { first };
+    assert_eq!(sealed.read_file("shared.txt").trim(), kept);
     let saved = failure_branches(&sealed);
     let [branch] = saved.as_slice() else { panic!("{saved:?}") };
     let shown = sealed.run_git(&["show", &format!("{branch}:shared.txt")]);
     assert!(shown.contains("both"), "{shown}");
+    let report = sealed.run_git(&["show", &format!("{branch}:ralph-failure.md")]);
+    assert!(report.contains("shared.txt") || users_file == "user.txt", "{report}");
+    assert!(ended.stdout.contains(branch.as_str()), "{}", ended.stdout);
     let failed = (last.as_str(), "failed");
     let mut expected = [failed, (first, "done"), ("c", "done")];
     expected.sort_unstable();
