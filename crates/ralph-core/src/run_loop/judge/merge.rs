@@ -42,11 +42,10 @@ pub(super) fn judge_merge(state: &RunState, current: &Iteration) -> Option<Judge
     };
     let is_over = merged.round >= policy.merge_attempts;
     let landing = match (&merged.outcome, is_over) {
-        (MergeOutcome::Missing { .. }, _) => Landing::Keep,
+        // Nothing was changed; of a conflict the candidate stays on its ref.
+        (MergeOutcome::Missing { .. }, _) | (MergeOutcome::Conflict { .. }, false) => Landing::Keep,
         (_, true) => Landing::FailureBranch,
         (MergeOutcome::Same { .. } | MergeOutcome::Clean { .. }, false) => Landing::Rollback,
-        // Nothing was changed, and the candidate stays on its ref.
-        (MergeOutcome::Conflict { .. }, false) => Landing::Keep,
     };
     let verdict = if is_over {
         Verdict::GatesFailed { gates: list_failed_checks(current) }
