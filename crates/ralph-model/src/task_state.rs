@@ -33,6 +33,9 @@ pub struct TaskState {
     /// The trees before and after the work on tasks that await review.
     #[serde(rename = "work")]
     pub review_ranges: BTreeMap<TaskId, (TreeId, TreeId)>,
+    /// Instructions for agents that this work changed.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub changed_instructions: BTreeMap<TaskId, ChangedInstructions>,
     /// The changes that the last review of a task requested.
     #[serde(rename = "wanted")]
     pub requested_changes: BTreeMap<TaskId, String>,
@@ -101,6 +104,14 @@ impl DirtyTasks {
     }
 }
 
+/// Instructions for agents that the work on a task changed.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChangedInstructions {
+    pub files: BTreeSet<String>,
+    /// Whether more files changed than are known by name.
+    pub may_be_more: bool,
+}
+
 /// Whether the task file matches the list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -120,6 +131,7 @@ impl TaskState {
             logs: BTreeMap::new(),
             earlier: BTreeMap::new(),
             review_ranges: BTreeMap::new(),
+            changed_instructions: BTreeMap::new(),
             requested_changes: BTreeMap::new(),
             complaints: BTreeMap::new(),
             approved_at_cap: BTreeSet::new(),
@@ -263,6 +275,7 @@ impl TaskState {
             Some(_) | None => drop(self.earlier.remove(task)),
         }
         self.review_ranges.remove(task);
+        self.changed_instructions.remove(task);
         self.requested_changes.remove(task);
         self.complaints.remove(task);
     }
@@ -295,8 +308,19 @@ impl TaskState {
 
     /// Records the committed work on a task; a fix extends the range from its first
     /// commit.
-    pub fn record_commit(&mut self, task: &TaskId, from: TreeId, to: TreeId) {
+    pub fn record_commit(
+        &mut self,
+        task: &TaskId,
+        from: TreeId,
+        to: TreeId,
+        instructions: ChangedInstructions,
+    ) {
         let work = self.review_ranges.entry(task.clone()).or_insert_with(|| (from, to.clone()));
         work.1 = to;
+        if instructions != ChangedInstructions::default() {
+            let known = self.changed_instructions.entry(task.clone()).or_default();
+            known.files.extend(instructions.files);
+            known.may_be_more |= instructions.may_be_more;
+        }
     }
 }

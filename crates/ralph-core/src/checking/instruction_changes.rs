@@ -8,6 +8,7 @@ use ralph_model::event::Purpose;
 use ralph_model::gate::GateKind;
 use ralph_model::ids::Role;
 use ralph_model::run::{Iteration, RunState};
+use ralph_model::task_state::ChangedInstructions;
 use ralph_model::worktree::{AutorunKind, OBSERVED_FILES};
 
 use super::autorun_changes::{Execution, find_autorun_kind};
@@ -18,29 +19,29 @@ const MOST_FILES: usize = 10;
 /// Returns the changed files with instructions that a call reviews; nothing for other calls.
 pub(crate) fn find_instruction_changes(state: &RunState, purpose: &Purpose) -> Vec<String> {
     let Some(current) = &state.current else { return Vec::new() };
-    let paths = match (purpose, current.role) {
-        (Purpose::Gate(_), _) => list_observed_paths(current),
-        (Purpose::Work, Role::Review) => list_landed_paths(state, current),
-        (Purpose::Work | Purpose::Message, _) => Vec::new(),
+    let changed = match (purpose, current.role) {
+        (Purpose::Gate(_), _) => find_observed_instructions(current),
+        (Purpose::Work, Role::Review) => {
+            find_landed_instructions(state, current).cloned().unwrap_or_default()
+        }
+        (Purpose::Work | Purpose::Message, _) => ChangedInstructions::default(),
     };
-    let mut files: Vec<String> = paths.into_iter().filter(|path| is_instruction(path)).collect();
-    files.sort();
-    files.dedup();
-    files.truncate(MOST_FILES);
-    files
+    changed.files.into_iter().take(MOST_FILES).collect()
 }
 
 /// Returns whether a call reviews a task or work that changed instructions, or so many files that
 /// some may be.
 pub(crate) fn may_review_instructions(state: &RunState, purpose: &Purpose) -> bool {
     let Some(current) = &state.current else { return false };
-    let mut paths = match (purpose, current.role) {
-        (Purpose::Gate(_), _) => list_observed_paths(current),
-        (Purpose::Work, Role::Review) => Vec::new(),
-        (Purpose::Work | Purpose::Message, _) => return false,
-    };
-    paths.extend(list_landed_paths(state, current));
-    paths.len() >= OBSERVED_FILES || paths.iter().any(|path| is_instruction(path))
+    let landed = find_landed_instructions(state, current);
+    let may_be_landed = landed.is_some_and(|it| it.may_be_more || !it.files.is_empty());
+    match (purpose, current.role) {
+        (Purpose::Gate(_), _) => {
+            may_be_landed || find_observed_instructions(current) != ChangedInstructions::default()
+        }
+        (Purpose::Work, Role::Review) => may_be_landed,
+        (Purpose::Work | Purpose::Message, _) => false,
+    }
 }
 
 /// Returns which of these files an approval must judge. A quality gate has no criteria, and an
@@ -67,15 +68,20 @@ pub(crate) fn is_instruction(path: &str) -> bool {
     find_autorun_kind(path, Execution::Unchanged) == Some(AutorunKind::Agent)
 }
 
-/// Returns the files that differ from where the open work began.
-fn list_observed_paths(current: &Iteration) -> Vec<String> {
-    let files = current.observation().into_iter().flat_map(|seen| &seen.files);
-    files.map(|file| file.path.clone()).collect()
+/// Returns the instructions that differ from where the open work began.
+pub(crate) fn find_observed_instructions(current: &Iteration) -> ChangedInstructions {
+    let files = current.observation().map_or(&[][..], |seen| &seen.files);
+    let paths = files.iter().map(|file| file.path.clone());
+    ChangedInstructions {
+        files: paths.filter(|path| is_instruction(path)).collect(),
+        may_be_more: files.len() >= OBSERVED_FILES,
+    }
 }
 
-/// Returns the files that the landed work on the current task changed.
-fn list_landed_paths(state: &RunState, current: &Iteration) -> Vec<String> {
-    let handoffs = state.handoffs.iter();
-    let of_task = handoffs.filter(|it| Some(&it.task_completed.task_id) == current.task.as_ref());
-    of_task.flat_map(|it| &it.files_touched).map(|file| file.path.clone()).collect()
+/// Returns the instructions that the landed work on the current task changed.
+fn find_landed_instructions<'a>(
+    state: &'a RunState,
+    current: &Iteration,
+) -> Option<&'a ChangedInstructions> {
+    state.tasks.as_ref()?.changed_instructions.get(current.task.as_ref()?)
 }

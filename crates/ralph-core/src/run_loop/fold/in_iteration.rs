@@ -18,6 +18,7 @@ use ralph_model::worktree::{
 };
 
 use super::{agent_reply, answer_check, count_gate, merging, record_passed_tree};
+use crate::checking::instruction_changes::find_observed_instructions;
 use crate::run_loop::{landing_plan, settle};
 
 /// Applies an event of the open iteration.
@@ -293,7 +294,7 @@ pub(super) fn record_work_range(state: &mut RunState, current: &Iteration) {
         && let Some(Checkpoint::Git { tree: Some(from), .. }) = &state.base
         && let Some(to) = surveyed.or_else(|| current.observed_tree()).cloned()
     {
-        tasks.record_commit(task, from.clone(), to);
+        tasks.record_commit(task, from.clone(), to, find_observed_instructions(current));
     }
 }
 
