@@ -427,7 +427,9 @@ fn print_judgement<W: Write>(page: &mut LineWriter<W>, judgement: &Judgement, st
         Verdict::Passed { signal } => {
             let passed = if has_gates { "Passed, but not done" } else { "Not done" };
             let answer = match signal {
-                Some(signal) => format!("the agent said \"{}\"", shorten_text(page, signal)),
+                Some(signal) => {
+                    format!("the agent said \"{}\" instead of {done}", shorten_text(page, signal))
+                }
                 None => format!("the agent did not say {done}"),
             };
             (LineMark::Step, format!("{passed}: {answer}"))

@@ -19,6 +19,9 @@ pub(crate) struct InitArgs {
     /// Ask nothing: detect the agent and how the project is checked.
     #[arg(short, long)]
     pub(crate) yes: bool,
+    /// The agent to use, one of those that are installed [default: the first that is found].
+    #[arg(long, value_name = "NAME")]
+    pub(crate) agent: Option<String>,
     /// Migrate from another loop: its directory, list, plan or script.
     #[arg(long, value_name = "FILE|DIR", conflicts_with = "workflow")]
     pub(crate) from: Option<PathBuf>,

@@ -45,7 +45,7 @@ pub(crate) fn main(common: &CommonArgs, args: &InitArgs) -> Result<ExitStatus, C
         screen::print_data(&format_schema());
         return Ok(ExitStatus::Complete);
     }
-    if !args.yes && args.workflow.is_none() && args.from.is_none() {
+    if is_wizard(args) {
         return wizard::run_wizard(common, args);
     }
     let project = Project::open_for_work(common)?;
@@ -54,7 +54,7 @@ pub(crate) fn main(common: &CommonArgs, args: &InitArgs) -> Result<ExitStatus, C
         project: &project,
         loaded: &loaded,
         args,
-        agents: detect::find_agents(&project, &Watch::new_detached()),
+        agents: find_agents(&project, args, &Watch::new_detached())?,
         found: detect::find_gates(&project.directory),
         left_out: Vec::new(),
         has_settings: has_settings(&project),
@@ -72,6 +72,37 @@ pub(crate) fn main(common: &CommonArgs, args: &InitArgs) -> Result<ExitStatus, C
         screen::print_data(&sanitize_text(&text));
     }
     Ok(ExitStatus::Complete)
+}
+
+/// Whether the user is asked.
+fn is_wizard(args: &InitArgs) -> bool {
+    !args.yes && args.workflow.is_none() && args.from.is_none()
+}
+
+/// Finds the installed agents; the one that the user names comes first.
+fn find_agents(
+    project: &Project,
+    args: &InitArgs,
+    watch: &Watch,
+) -> Result<Vec<InstalledAgent>, CliError> {
+    let mut agents = detect::find_agents(project, watch);
+    let Some(name) = &args.agent else { return Ok(agents) };
+    // The wizard asks what becomes of them.
+    if has_settings(project) && !is_wizard(args) {
+        return Err(CliError::for_input(format!("{SETTINGS} is there, and is kept"))
+            .with_hint(format!("name the agent there: \"agent\": {{ \"command\": \"{name}\" }}")));
+    }
+    let Some(position) = agents.iter().position(|it| it.command == name) else {
+        let installed: Vec<&str> = agents.iter().map(|it| it.command).collect();
+        let installed = if installed.is_empty() { "none".into() } else { installed.join(", ") };
+        return Err(CliError::for_input(format!(
+            "--agent {name}: no agent of this name is installed (found: {installed})"
+        ))
+        .with_hint(format!("`ralph doctor --agent {name}` says what is missing"))
+        .with_hint(format!("any other program is named in {SETTINGS}: see `ralph help agents`")));
+    };
+    agents[..=position].rotate_right(1);
+    Ok(agents)
 }
 
 /// The inputs of the plan.
@@ -196,7 +227,7 @@ impl InitSetup<'_> {
     /// Returns the agent for new settings, unless other settings name one already.
     fn find_agent_to_name(&self) -> Option<&InstalledAgent> {
         let is_set = self.loaded.settings.agent.command.is_some();
-        self.agents.first().filter(|_| !is_set)
+        self.agents.first().filter(|_| !is_set || self.args.agent.is_some())
     }
 
     /// Adds the settings file to the steps. Existing settings are replaced only if the user was

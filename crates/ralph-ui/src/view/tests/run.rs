@@ -180,7 +180,7 @@ fn a_run_on_a_terminal_replaces_temporary_lines() {
         <promise>not yet</promise>
         ^[32m✅^[0m Complete (cost: $5.76, tokens: 1.2M in (850K cached) / 45K out, turns: 12, tools: 58, errors: 4, time: 6m7s)
         ⏳ ^[2mGate lint: running make lint^[0m<CR><CR>^[2K^[32m✔^[0m Gate lint: passed, exit code 0 (1.2s)
-        ^[36m●^[0m Passed, but not done: the agent said "not yet"
+        ^[36m●^[0m Passed, but not done: the agent said "not yet" instead of DONE
 
         ^[33m⚠^[0m Run ended: interrupted
           1 iteration, 0 commits, $5.76, 0.0s

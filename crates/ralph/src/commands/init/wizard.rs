@@ -13,7 +13,8 @@ use ralph_ui::sanitize::sanitize_text;
 use super::gate_trial::GateTrial;
 use super::questions::{self, WizardDefaults};
 use super::{
-    InitSetup, SETTINGS, apply_plan, existing, guess_workflow, has_settings, plan_workflow,
+    InitSetup, SETTINGS, apply_plan, existing, find_agents, guess_workflow, has_settings,
+    plan_workflow,
 };
 use crate::cli::{CommonArgs, InitArgs, WorkflowChoice};
 use crate::cli_error::CliError;
@@ -60,7 +61,7 @@ fn ask_and_write(
     args: &InitArgs,
     watch: &Watch,
 ) -> Result<ExitStatus, CliError> {
-    let agents = detect::find_agents(project, watch);
+    let agents = find_agents(project, args, watch)?;
     let found = detect::find_gates(&project.directory);
     let directory = project.directory.file_name().unwrap_or_default().to_string_lossy();
     let known = WizardDefaults {

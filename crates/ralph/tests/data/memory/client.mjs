@@ -19,7 +19,7 @@ await call('create_entities', { entities });
 await call('create_relations', { relations });
 await call('add_observations', { observations: [{ entityName: 'Ada', contents: ['paints'] }] });
 await call('delete_observations', { deletions: [{ entityName: 'Ada', observations: ['writes'] }] });
-const found = await call('search_nodes', { query: 'SING' });
+const found = await call('search_nodes', { query: 'PAINT' });
 const opened = await call('open_nodes', { names: ['Ada'] });
 const refused = await call('open_nodes', { names: 'Ada' });
 await call('delete_relations', { relations });

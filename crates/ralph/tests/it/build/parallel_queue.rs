@@ -163,7 +163,7 @@ fn fail_in_the_last_round(users_file: &str) {
     assert!(shown.contains("both"), "{shown}");
     let report = sealed.run_git(&["show", &format!("{branch}:ralph-failure.md")]);
     assert!(report.contains("shared.txt") || users_file == "user.txt", "{report}");
-    assert!(ended.stdout.contains(branch.as_str()), "{}", ended.stdout);
+    assert!(ended.stderr.contains(branch.as_str()), "{}", ended.stderr);
     let failed = (last.as_str(), "failed");
     let mut expected = [failed, (first, "done"), ("c", "done")];
     expected.sort_unstable();

@@ -166,9 +166,12 @@ fn a_limit_that_is_too_long_is_met_once_and_a_resumed_run_asks_once() {
         let refused = json!({ "rateLimit": { "status": "rejected", "resets": { "in": 7200 } } });
         let (lifted, is_known) = (format!("{meet}/lifted"), "grep -rqs worker_limited");
         let looks = format!("while ! {is_known} {meet}/../state; do sleep 0.05; done; sleep 1");
+        // All three have begun when the limit is met.
+        let began = format!("while [ $(wc -l < {meet}/calls) -lt 3 ]; do sleep 0.05; done");
+        let began = json!({ "run": { "command": began } });
         json!([
             { "when": { "task": "a", "fileMissing": lifted },
-              "do": limited(&[note.clone(), refused], "rateLimited") },
+              "do": limited(&[note.clone(), began, refused], "rateLimited") },
             // They change nothing, so they need a second call.
             { "when": { "iteration": 1, "fileMissing": lifted },
               "do": [note, { "run": { "command": looks } }, handoff("Looked.")] },
