@@ -335,7 +335,7 @@ pub enum CheckpointDepth {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FailureBranchOrder {
     pub mark: IterationMark,
-    pub work: FailedWork,
+    pub work: FailedWorkLocation,
     /// The state to restore, if the work is in the work tree.
     pub checkpoint: Checkpoint,
     /// The branch, without `refs/heads/`. If the name is taken, a number is added.
@@ -349,7 +349,7 @@ pub struct FailureBranchOrder {
 
 /// Where the work is that is saved to a failure branch.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum FailedWork {
+pub enum FailedWorkLocation {
     InWorkTree,
     /// In the last commit of a worker that could not be merged.
     Candidate(CommitId),

@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use ralph_core::landing::failure_branch::flatten_branch_name;
-use ralph_core::ports::{FailedWork, FailureBranchOrder, SavedBranch, VcsError};
+use ralph_core::ports::{FailedWorkLocation, FailureBranchOrder, SavedBranch, VcsError};
 use ralph_model::run::IterationMark;
 use ralph_model::worktree::CommitId;
 
@@ -47,10 +47,10 @@ impl GitVcs {
             (BranchSearch::Free(name), BranchSearch::Free(flat)) => [name, flat],
         };
         let (work, parent) = match &order.work {
-            FailedWork::InWorkTree => {
+            FailedWorkLocation::InWorkTree => {
                 (self.shadow.survey_tree(&self.repository)?, self.repository.head()?.commit)
             }
-            FailedWork::Candidate(CommitId(commit)) => {
+            FailedWorkLocation::Candidate(CommitId(commit)) => {
                 (self.repository.resolve_tree(Some(commit))?, Some(commit.clone()))
             }
         };

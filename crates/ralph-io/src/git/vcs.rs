@@ -6,8 +6,9 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use ralph_core::ports::{
-    CheckpointDepth, CommitOrder, CommitResult, FailedWork, FailureBranchOrder, FetchOutcome,
-    HookResult, HookTrial, Observation, SavedBranch, ScmResult, Survey, Vcs, VcsError,
+    CheckpointDepth, CommitOrder, CommitResult, FailedWorkLocation, FailureBranchOrder,
+    FetchOutcome, HookResult, HookTrial, Observation, SavedBranch, ScmResult, Survey, Vcs,
+    VcsError,
 };
 use ralph_model::glob::Pattern;
 use ralph_model::ids::{IterationNumber, RunId, TaskId, WorkerId};
@@ -474,7 +475,7 @@ impl Vcs for GitVcs {
         order: &FailureBranchOrder,
     ) -> Result<SavedBranch, VcsError> {
         self.repair_repository(&order.checkpoint);
-        if let FailedWork::Candidate(_) = &order.work {
+        if let FailedWorkLocation::Candidate(_) = &order.work {
             return self.commit_to_failure_branch(order);
         }
         let target = self.build_restore_target(&order.mark, &order.checkpoint)?;

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use ralph_core::ports::{
-    CheckpointDepth, CommitOrder, CommitResult, FailedWork, FailureBranchOrder, FetchOutcome,
-    Observation, SavedBranch, ScmResult, Survey, Vcs, VcsError,
+    CheckpointDepth, CommitOrder, CommitResult, FailedWorkLocation, FailureBranchOrder,
+    FetchOutcome, Observation, SavedBranch, ScmResult, Survey, Vcs, VcsError,
 };
 use ralph_model::glob::Pattern;
 use ralph_model::handoff::{FileAction, FileTouched};
@@ -221,14 +221,18 @@ impl Vcs for SharedWorld {
             let place = world.failure_branches.iter().position(|(_, it)| it.mark == order.mark);
             let place = place.unwrap_or_else(|| {
                 let tree = match &order.work {
-                    FailedWork::InWorkTree => world.tree.clone(),
-                    FailedWork::Candidate(CommitId(commit)) => world.candidates[commit].1.clone(),
+                    FailedWorkLocation::InWorkTree => world.tree.clone(),
+                    FailedWorkLocation::Candidate(CommitId(commit)) => {
+                        world.candidates[commit].1.clone()
+                    }
                 };
                 world.failure_branches.push((tree, order.clone()));
                 world.failure_branches.len() - 1
             });
-            if let (FailedWork::InWorkTree, Checkpoint::Git { tree: Some(TreeId(tree)), .. }) =
-                (&order.work, &order.checkpoint)
+            if let (
+                FailedWorkLocation::InWorkTree,
+                Checkpoint::Git { tree: Some(TreeId(tree)), .. },
+            ) = (&order.work, &order.checkpoint)
             {
                 world.tree.clone_from(tree);
                 world.foreign_commits = 0;

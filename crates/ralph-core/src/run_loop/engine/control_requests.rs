@@ -15,7 +15,7 @@ use ralph_model::worktree::Checkpoint;
 
 use super::{Engine, EngineError, StepError, ViewKind};
 use crate::landing::failure_branch;
-use crate::ports::{Activity, FailedWork, FailureBranchOrder};
+use crate::ports::{Activity, FailedWorkLocation, FailureBranchOrder};
 use crate::run_loop::choose::Leftover;
 use crate::run_loop::control;
 
@@ -157,7 +157,7 @@ impl Engine<'_> {
         let title = task.title.lines().next().unwrap_or_default();
         FailureBranchOrder {
             mark,
-            work: FailedWork::InWorkTree,
+            work: FailedWorkLocation::InWorkTree,
             checkpoint: self.state.base.clone().unwrap_or(Checkpoint::None),
             branch: failure_branch::name_failure_branch(&task.id, &at.to_stamp()),
             message: format!("{} skipped: {title}\n\nSkipped{by} while it was worked on.", task.id),

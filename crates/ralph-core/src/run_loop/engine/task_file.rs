@@ -14,7 +14,7 @@ use ralph_model::worktree::{Checkpoint, Landed};
 
 use super::{Engine, EngineError, StepError};
 use crate::landing::failure_branch;
-use crate::ports::{FailedWork, FailureBranchOrder, ListOrder, Moment, View};
+use crate::ports::{FailedWorkLocation, FailureBranchOrder, ListOrder, Moment, View};
 use crate::run_loop::choose;
 use crate::run_loop::fold::{Durability, build_pending_list};
 use crate::run_loop::landing_plan;
@@ -254,7 +254,7 @@ impl Engine<'_> {
         let FailedAttempt { mut attempt, outputs, next, gives_up, .. } = failed;
         let saved = self.locate_failed_work();
         // An agent that was ended left changes that were not observed.
-        if let (true, FailedWork::InWorkTree, Some(base)) =
+        if let (true, FailedWorkLocation::InWorkTree, Some(base)) =
             (attempt.files.is_empty(), &saved, self.state.base.clone())
             && let Ok(Some(seen)) = self.ports.vcs.peek_changes_since(&base, &[])
         {
@@ -291,13 +291,15 @@ impl Engine<'_> {
     }
 
     /// Returns where the failed work is: a candidate with a conflict never was in the work tree.
-    fn locate_failed_work(&self) -> FailedWork {
+    fn locate_failed_work(&self) -> FailedWorkLocation {
         let checking = self.state.current.as_ref().and_then(Iteration::checking);
         let merged = checking.and_then(|checking| checking.merge.as_deref());
         let merged = merged.filter(|it| matches!(it.outcome, MergeOutcome::Conflict { .. }));
         let queue = self.state.parallel.iter().flat_map(|parallel| &parallel.queue);
         let candidate = merged.and_then(|it| queue.clone().find(|of| of.worker == it.worker));
-        candidate.map_or(FailedWork::InWorkTree, |it| FailedWork::Candidate(it.commit.clone()))
+        candidate.map_or(FailedWorkLocation::InWorkTree, |it| {
+            FailedWorkLocation::Candidate(it.commit.clone())
+        })
     }
 
     fn save_to_failure_branch(&mut self, order: &FailureBranchOrder) -> Result<(), StepError> {

@@ -26,7 +26,7 @@ use std::path::{Path, PathBuf};
 
 use ralph_core::landing::failure_branch::name_failure_branch;
 use ralph_core::ports::{
-    CheckpointDepth, CommitOrder, CommitResult, FailedWork, FailureBranchOrder, HookResult,
+    CheckpointDepth, CommitOrder, CommitResult, FailedWorkLocation, FailureBranchOrder, HookResult,
     HookTrial, ScmResult, Vcs as _,
 };
 use ralph_model::ids::{IterationNumber, RunId, TaskId};
@@ -293,7 +293,7 @@ fn failure_branch_order(iteration: u32, checkpoint: &Checkpoint) -> FailureBranc
     FailureBranchOrder {
         branch: name_failure_branch(&task, "20261114-231500"),
         mark: IterationMark { task: Some(task), ..mark(iteration) },
-        work: FailedWork::InWorkTree,
+        work: FailedWorkLocation::InWorkTree,
         checkpoint: checkpoint.clone(),
         message: "ralph: auth failed\n\nIterations: 3/5\nLast gate: test".into(),
         files: vec![("failure/state.md".into(), "# Why\n".into())],
