@@ -93,6 +93,7 @@ fn ask_and_write(
         workflow: Some(workflow),
         name: answers.name,
         yes: args.yes,
+        agent: None,
         from: None,
         force: args.force && workflow != WorkflowChoice::Prompt,
         gates: Vec::new(),
