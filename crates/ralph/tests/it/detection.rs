@@ -1,7 +1,7 @@
-//! What `ralph init --yes` detects in projects of every kind: the commands that check them. Not
+//! What `ralph init --yes` detects in projects of every kind: the commands that check them, and the agent. Not
 //! here: unusual trees, which the core tests cover.
 
-use crate::sealed;
+use crate::{repository, sealed};
 
 /// Files of a project, and the expected check commands, each with the file that it comes from.
 type Row = (&'static str, &'static [(&'static str, &'static str)], &'static [&'static str]);
@@ -213,4 +213,28 @@ fn check_commands_are_detected_from_project_files() {
         assert_eq!(found, expect, "{what}");
         assert_eq!(end.stdout.matches("{ \"kind\": ").count(), expect.len(), "{}", end.stdout);
     }
+}
+
+#[test]
+fn the_agent_can_be_named() {
+    let sealed = repository();
+    sealed.write_program("codex", "#!/bin/sh\necho 'codex-cli 0.139.0'\n");
+    sealed.write_program("amp", "#!/bin/sh\nexit 1\n");
+    let end = sealed.run_ralph(&["init", "--yes", "--agent", "gemini"]).expect_code(2);
+    assert!(
+        end.stderr.contains("no agent of this name is installed (found: codex, amp)"),
+        "{end:?}"
+    );
+    assert!(!sealed.project_dir().join(".ralph").exists());
+    let end = sealed.run_ralph(&["init", "--yes", "--agent", "amp"]).expect_code(0);
+    assert!(end.stdout.contains("also installed: codex 0.139.0\n"), "{}", end.stdout);
+    let settings = sealed.read_file(".ralph/settings.json");
+    assert!(settings.contains(r#""agent": { "command": "amp" }"#), "{settings}");
+    // Existing settings are kept, so that another name would change nothing.
+    let end = sealed.run_ralph(&["init", "--yes", "--agent", "codex"]).expect_code(2);
+    assert!(
+        end.stderr.contains(r#"name the agent there: "agent": { "command": "codex" }"#),
+        "{end:?}"
+    );
+    assert_eq!(sealed.read_file(".ralph/settings.json"), settings);
 }

@@ -359,30 +359,6 @@ fn yes_uses_detected_values_and_reports_their_source() {
 }
 
 #[test]
-fn the_agent_can_be_named() {
-    let sealed = repository();
-    sealed.write_program("codex", "#!/bin/sh\necho 'codex-cli 0.139.0'\n");
-    sealed.write_program("amp", "#!/bin/sh\nexit 1\n");
-    let end = sealed.run_ralph(&["init", "--yes", "--agent", "gemini"]).expect_code(2);
-    assert!(
-        end.stderr.contains("no agent of this name is installed (found: codex, amp)"),
-        "{end:?}"
-    );
-    assert!(!sealed.project_dir().join(".ralph").exists());
-    let end = sealed.run_ralph(&["init", "--yes", "--agent", "amp"]).expect_code(0);
-    assert!(end.stdout.contains("also installed: codex 0.139.0\n"), "{}", end.stdout);
-    let settings = sealed.read_file(".ralph/settings.json");
-    assert!(settings.contains(r#""agent": { "command": "amp" }"#), "{settings}");
-    // Existing settings are kept, so that another name would change nothing.
-    let end = sealed.run_ralph(&["init", "--yes", "--agent", "codex"]).expect_code(2);
-    assert!(
-        end.stderr.contains(r#"name the agent there: "agent": { "command": "codex" }"#),
-        "{end:?}"
-    );
-    assert_eq!(sealed.read_file(".ralph/settings.json"), settings);
-}
-
-#[test]
 fn an_agent_that_your_own_settings_name_is_not_named_again() {
     let sealed = sealed();
     sealed.write_program("claude", "#!/bin/sh\necho 2.1.3\n");
