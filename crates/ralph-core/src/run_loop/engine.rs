@@ -408,6 +408,7 @@ impl<'a> Engine<'a> {
             }
         };
         self.record_event(Event::Landed { landed })?;
+        self.ports.vcs.forget_reported_tampering();
         Ok(())
     }
 

@@ -123,9 +123,7 @@ impl GitVcs {
 
     /// Restores the protected files, and remembers which were changed.
     pub(super) fn repair_git_dir(&mut self) {
-        if self.is_unreported_read {
-            self.forget_reported();
-        } else {
+        if !self.is_unreported_read {
             // An earlier process may have died between restoring files and reporting them.
             self.is_unreported_read = true;
             let text = fs::read(self.directory.join(UNREPORTED)).unwrap_or_default();

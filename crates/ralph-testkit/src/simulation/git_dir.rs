@@ -53,8 +53,6 @@ impl SimulatedGitDir {
     pub fn repair(&mut self) {
         if !self.memory.has_read_unreported {
             self.memory.is_pending |= self.is_unreported;
-        } else if !self.memory.is_pending {
-            self.is_unreported = false;
         }
         self.memory.has_read_unreported = true;
         self.memory.has_record |= self.is_recorded;
@@ -108,6 +106,11 @@ mod tests {
         files.is_changed = true;
         files.repair();
         assert!(files.take_tampering());
+        files.begin_process();
+        files.repair();
+        assert!(files.take_tampering());
+        // Another look before the report is in the journal.
+        files.repair();
         files.begin_process();
         files.repair();
         assert!(files.take_tampering());

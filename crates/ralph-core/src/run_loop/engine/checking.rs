@@ -47,6 +47,7 @@ impl Engine<'_> {
             (_, Severity::Soft) => self.survey_after_gate()?,
         };
         self.record_event(Event::GateChecked { result, survey: survey.map(Box::new) })?;
+        self.ports.vcs.forget_reported_tampering();
         self.publish_view(ViewKind::Gates)?;
         Ok(())
     }
