@@ -7,6 +7,8 @@
 mod cli;
 mod error;
 mod home;
+mod installer;
+mod jobs;
 mod lease;
 mod node;
 mod repository;
