@@ -5,6 +5,7 @@
 //! nothing here reads a task or touches git.
 
 mod cli;
+mod end_signal;
 mod error;
 mod home;
 mod installer;

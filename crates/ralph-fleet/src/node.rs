@@ -18,10 +18,10 @@ use temporalio_sdk::activities::{ActivityContext, ActivityError};
 use temporalio_sdk::runtime::worker_tuner::{FixedSizeSlotSupplier, TunerHolder};
 use temporalio_sdk::runtime::{PollerBehavior, RuntimeOptions};
 use temporalio_sdk::{ApplicationFailure, Runtime, Worker, WorkerOptions};
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio::time;
 
+use crate::end_signal::EndSignal;
 use crate::error::FleetError;
 use crate::home;
 use crate::jobs::JobActivity;
@@ -54,6 +54,7 @@ pub(crate) async fn serve_node(client: Client, settings: NodeSettings) -> Result
     let refused = |error: String| FleetError::Refused { what: "the node", reason: error };
     let logs = home::find_home()?.join("logs");
     std::fs::create_dir_all(&logs).map_err(FleetError::for_io("create the directory of logs"))?;
+    let mut end = EndSignal::watch()?;
     let (leave, leaving) = watch::channel(false);
     let queue = settings.repository.name_queue();
     let identity = format!("{}#{}", settings.name, process::id());
@@ -97,7 +98,7 @@ pub(crate) async fn serve_node(client: Client, settings: NodeSettings) -> Result
     let mut served = pin!(served);
     tokio::select! {
         ended = &mut served => return ended,
-        () = wait_for_end_signal() => {}
+        () = end.wait() => {}
     }
     println!("leaving: jobs go to other nodes");
     // Without a receiver no job runs.
@@ -105,20 +106,7 @@ pub(crate) async fn serve_node(client: Client, settings: NodeSettings) -> Result
     shut_down();
     tokio::select! {
         ended = &mut served => ended,
-        () = wait_for_end_signal() => Ok(()),
-    }
-}
-
-/// Waits until the user ends this program.
-pub(crate) async fn wait_for_end_signal() {
-    let (Ok(mut interrupt), Ok(mut terminate)) =
-        (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
-    else {
-        return std::future::pending().await;
-    };
-    tokio::select! {
-        _ = interrupt.recv() => {}
-        _ = terminate.recv() => {}
+        () = end.wait() => Ok(()),
     }
 }
 

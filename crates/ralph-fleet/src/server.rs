@@ -11,11 +11,11 @@ use rustix::process::{Pid, Signal, kill_process};
 use tokio::process::{Child, Command};
 use tokio::time::{self, Instant};
 
+use crate::end_signal::EndSignal;
 use crate::error::FleetError;
 use crate::home;
 use crate::installer::find_server_program;
 use crate::jobs::JobService;
-use crate::node::wait_for_end_signal;
 use crate::repository::FleetRepository;
 use crate::service::{DEFAULT_ADDRESS, ServiceTarget};
 
@@ -61,13 +61,18 @@ pub(crate) async fn serve_fleet(settings: &ServerSettings) -> Result<(), FleetEr
         return Ok(());
     }
     let program = find_server_program(settings.installs).await?;
+    let mut end = EndSignal::watch()?;
     let mut ended = 0;
     loop {
         let begun = Instant::now();
         let mut server = start_server(&program, settings)?;
-        if let Err(error) = wait_until_serving(&target, &mut server).await {
+        let serves = tokio::select! {
+            serves = wait_until_serving(&target, &mut server) => serves.map(|()| true),
+            () = end.wait() => Ok(false),
+        };
+        if !matches!(serves, Ok(true)) {
             end_server(&mut server).await;
-            return Err(error);
+            return serves.map(|_| ());
         }
         home::record_server_address(&address.to_string())?;
         println!("the server runs at {address}");
@@ -78,7 +83,7 @@ pub(crate) async fn serve_fleet(settings: &ServerSettings) -> Result<(), FleetEr
         print_join("", &describe_place(address), settings);
         let status = tokio::select! {
             status = server.wait() => status,
-            () = wait_for_end_signal() => {
+            () = end.wait() => {
                 end_server(&mut server).await;
                 return Ok(());
             }

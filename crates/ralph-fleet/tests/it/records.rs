@@ -40,9 +40,19 @@ impl JobRecord {
     }
 }
 
-/// Returns what is in the history of a workflow, too.
+/// Returns the history of a workflow, and after it what is encoded in that.
 pub(crate) fn read_history(place: &FleetPlace, job: &str) -> String {
-    run(place, &["workflow", "show", "--workflow-id", &format!("{}.a1", place.name_worker(job))])
+    let id = format!("{}.a1", place.name_worker(job));
+    let text = run(place, &["workflow", "show", "--workflow-id", &id]);
+    let encoded: Vec<&str> =
+        text.split(r#""data": ""#).skip(1).filter_map(|it| it.split('"').next()).collect();
+    assert!(!encoded.is_empty(), "{text}");
+    let decode = |encoded: &str| {
+        let command = format!("echo {encoded} | base64 --decode");
+        let output = Command::new("sh").args(["-c", &command]).output().expect("it runs");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    encoded.into_iter().map(decode).fold(text.clone(), |all, it| all + &it)
 }
 
 fn run(place: &FleetPlace, args: &[&str]) -> String {

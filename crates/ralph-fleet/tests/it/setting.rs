@@ -407,6 +407,10 @@ impl FleetProcess {
         self.child.id()
     }
 
+    pub(crate) fn is_running(&mut self) -> bool {
+        self.child.try_wait().expect("a child").is_none()
+    }
+
     pub(crate) fn memory(&self) -> u64 {
         memory_of(self.child.id())
     }
@@ -426,7 +430,7 @@ impl FleetProcess {
     /// Waits for the end; returns exit code, stdout and stderr.
     pub(crate) fn wait_for_end(mut self) -> (Option<i32>, String, String) {
         let begun = Instant::now();
-        while self.child.try_wait().expect("a child").is_none() {
+        while self.is_running() {
             assert!(begun.elapsed() < TIMEOUT, "it does not end");
             thread::sleep(Duration::from_millis(5));
         }

@@ -121,26 +121,29 @@ fn up_installs_the_server_once_if_it_is_missing() {
         command.args(options).env("PATH", &bin).env_remove("TEMPORAL_ADDRESS");
         command.env("SERVER", std::env::var_os("RALPH_TEST_TEMPORAL").expect("the server"));
         let log = fs::File::create(place.path().join("up.log")).expect("a file");
-        command.stdout(log).stderr(Stdio::piped());
+        command.stdout(log.try_clone().expect("a handle")).stderr(log);
         FleetProcess::from_child(command.spawn().expect("it starts"))
     };
     let log = || fs::read_to_string(place.path().join("up.log")).unwrap_or_default();
     let calls = || fs::read_to_string(place.path().join("python")).unwrap_or_default();
 
-    let (code, _, errors) = up(&["--no-install"]).wait_for_end();
-    assert_eq!((code, calls().as_str()), (Some(2), ""), "{errors}");
-    assert!(errors.contains("`temporal` is not installed"), "{errors}");
+    let (code, _, _) = up(&["--no-install"]).wait_for_end();
+    assert_eq!((code, calls().as_str()), (Some(2), ""), "{}", log());
+    assert!(log().contains("`temporal` is not installed"), "{}", log());
 
     // Half an installation is none.
     fs::write(place.path().join("no-network"), "").expect("written");
-    let (code, _, errors) = up(&[]).wait_for_end();
-    assert_eq!(code, Some(1), "{errors}");
-    assert!(errors.contains("cannot be installed") && errors.contains("temporal.io"), "{errors}");
+    let (code, _, _) = up(&[]).wait_for_end();
+    assert_eq!(code, Some(1), "{}", log());
+    assert!(log().contains("cannot be installed") && log().contains("temporal.io"), "{}", log());
     fs::remove_file(place.path().join("no-network")).expect("removed");
 
     for _ in 0..2 {
-        let server = up(&[]);
-        wait_until("it runs", || log().contains("the server runs"));
+        let mut server = up(&[]);
+        wait_until("it runs", || {
+            assert!(server.is_running(), "{}", log());
+            log().contains("the server runs")
+        });
         server.send_signal(Signal::TERM);
         assert_eq!(server.wait_for_end().0, Some(0));
     }
