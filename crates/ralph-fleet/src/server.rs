@@ -66,13 +66,13 @@ pub(crate) async fn serve_fleet(settings: &ServerSettings) -> Result<(), FleetEr
     loop {
         let begun = Instant::now();
         let mut server = start_server(&program, settings)?;
-        let serves = tokio::select! {
-            serves = wait_until_serving(&target, &mut server) => serves.map(|()| true),
+        let outcome = tokio::select! {
+            result = wait_until_serving(&target, &mut server) => result.map(|()| true),
             () = end.wait() => Ok(false),
         };
-        if !matches!(serves, Ok(true)) {
+        if !matches!(outcome, Ok(true)) {
             end_server(&mut server).await;
-            return serves.map(|_| ());
+            return outcome.map(|_| ());
         }
         home::record_server_address(&address.to_string())?;
         println!("the server runs at {address}");

@@ -293,8 +293,9 @@ fn list_refs(place: &FleetPlace) -> String {
 }
 
 fn a_result_of_a_node_without_network_does_not_land(form: Form) {
-    // Each agent waits for its own node.
-    let work = "while [ ! -e ROOT/go-$TEST_NODE ]; do sleep 0.05; done; echo $TEST_NODE > x.txt";
+    // The clones of a node are in its directory: each agent waits for its own node.
+    let work = r#"case "$PWD" in */node-n1/*) node=n1 ;; *) node=n2 ;; esac
+        while [ ! -e ROOT/go-$node ]; do sleep 0.05; done; echo $node > x.txt"#;
     let place = project_with(form, &["a"], work, &json!([]));
     let network = Network::to(place.server.port);
     let _first = place.start_node_on(None, "n1", &format!("127.0.0.1:{}", network.port));
@@ -318,23 +319,24 @@ fn a_result_of_a_node_without_network_does_not_land(form: Form) {
 /// `ralph` on a node, which meets jobs as a run of a later version would have written them.
 const LATER_VERSION: &str = r#"#!/bin/sh
 if [ "$1" = worker ]; then
-    echo worker >> "$TEST_PLACE/workers"
+    echo worker >> "ROOT/workers"
     for it in "$@"; do case "$it" in refs/*/jobs/*) job=$it ;; esac; done
     (
-        cd "$TEST_PLACE/list.git" || exit
+        cd "ROOT/list.git" || exit
         git show "$job:job.json" | sed 's/"ralph":"[^"]*"/"ralph":"99.0.0"/' > ../job.json
         tree=$(printf '100644 blob %s\tjob.json\n' "$(git hash-object -w ../job.json)" | git mktree)
         git update-ref "$job" "$(git commit-tree -m later -p "$job^" "$tree")"
-    ) 2>> "$TEST_PLACE/later.log"
+    ) 2>> "ROOT/later.log"
 fi
-exec "$TEST_PLACE/ralph" "$@"
+exec "ROOT/ralph" "$@"
 "#;
 
 fn a_job_of_another_version_is_refused_and_not_tried_again(form: Form) {
     let place = project(form, &["a"]);
     symlink(find_ralph(), place.path().join("ralph")).expect("a link");
     fs::remove_file(place.path().join("bin/ralph")).expect("removed");
-    place.write_program("ralph", LATER_VERSION);
+    let root = place.path().to_string_lossy().into_owned();
+    place.write_program("ralph", &LATER_VERSION.replace("ROOT", &root));
     let _node = place.start_node("n1");
     let (code, _, _) = start_build(&place, "2").wait_for_end();
     let log = log(&place, "build");

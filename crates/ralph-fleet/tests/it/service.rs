@@ -83,11 +83,11 @@ fn another_node_takes_the_job_of_a_killed_one(form: Form) {
     let killed = first.kill();
     let stopped = place.wait_for_stop("waits").saturating_sub(killed);
     place.wait_for_begin("waits", 2);
-    let took = wait_for_attempt(&place, 2) - killed;
+    let took = wait_for_attempt(&place, 2).saturating_sub(killed);
     let allowed = read_clock();
     place.allow("waits");
     assert_eq!(job.wait_for_result(), "a1.2");
-    let ended = JobRecord::read(&place, "waits").ended.expect("it ended") - allowed;
+    let ended = JobRecord::read(&place, "waits").ended.expect("it ended").saturating_sub(allowed);
     assert_eq!(place.list_begun("waits"), [attempt("a1.1", "n1"), attempt("a1.2", "n2")]);
     println!(
         "the worker of a killed node stopped after {stopped:?}; takeover after {took:?}; the job \
@@ -135,7 +135,7 @@ fn server_and_node_killed_at_once_lose_nothing(form: Form) {
     place.allow("waits");
     assert_eq!(job.wait_for_result(), "a1.2");
     assert_eq!(place.list_begun("waits"), [attempt("a1.1", "n1"), attempt("a1.2", "n2")]);
-    println!("takeover with a restarted server after {:?}", begun - killed);
+    println!("takeover with a restarted server after {:?}", begun.saturating_sub(killed));
     let took = begun.saturating_sub(back);
     assert!(took < HEARTBEAT + Duration::from_secs(2), "{took:?} after the server was back");
 }
@@ -150,7 +150,7 @@ fn a_canceled_job_stops_its_worker(form: Form) {
     place.wait_for_begin("waits", 1);
     let begun = read_clock();
     assert!(place.job_command("cancel", "waits").status().expect("it runs").success());
-    let took = place.wait_for_stop("waits") - begun;
+    let took = place.wait_for_stop("waits").saturating_sub(begun);
     println!("canceled after {took:?}");
     assert!(took < Duration::from_secs(5), "{took:?}");
     let (code, output, errors) = run.wait_for_end();
@@ -180,9 +180,9 @@ fn a_node_without_network_stops_its_worker_and_another_takes_the_job(form: Form)
     let _second = place.start_node("n2");
     let cut = read_clock();
     network.set_cut(true);
-    let stopped = place.wait_for_stop("waits") - cut;
+    let stopped = place.wait_for_stop("waits").saturating_sub(cut);
     let label = wait_for_takeover(&place);
-    let took = read_clock() - cut;
+    let took = read_clock().saturating_sub(cut);
     println!("without network: worker stopped after {stopped:?}, takeover after {took:?}");
     assert!(stopped < HEARTBEAT + Duration::from_secs(1), "{stopped:?}");
     assert!(place.read_node_log("n1").contains("did not answer"));
@@ -215,9 +215,9 @@ fn a_machine_whose_link_is_down_loses_its_job_to_another(form: Form) {
     let _second = place.start_node("n2");
     let cut = read_clock();
     machines.set_cable("down");
-    let stopped = place.wait_for_stop("waits") - cut;
+    let stopped = place.wait_for_stop("waits").saturating_sub(cut);
     let label = wait_for_takeover(&place);
-    let took = read_clock() - cut;
+    let took = read_clock().saturating_sub(cut);
     println!("link down: worker stopped after {stopped:?}, takeover after {took:?}");
     assert!(stopped < HEARTBEAT + Duration::from_secs(1), "{stopped:?}");
     machines.set_cable("up");
@@ -234,7 +234,7 @@ fn a_node_that_leaves_gives_its_jobs_away_at_once(form: Form) {
     let begun = read_clock();
     first.send_signal(Signal::TERM);
     place.wait_for_begin("waits", 2);
-    let took = wait_for_attempt(&place, 2) - begun;
+    let took = wait_for_attempt(&place, 2).saturating_sub(begun);
     place.allow("waits");
     assert_eq!(job.wait_for_result(), "a1.2");
     assert_eq!(first.wait_for_end().0, Some(0));
