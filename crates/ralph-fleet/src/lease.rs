@@ -62,7 +62,7 @@ impl StopReason {
     pub(crate) fn describe(self) -> &'static str {
         match self {
             Self::Canceled => "canceled",
-            Self::Superseded => "given to another node",
+            Self::Superseded => "canceled, or given to another node",
             Self::Unreachable => "the server did not answer",
             Self::Leaving => "this node leaves",
         }

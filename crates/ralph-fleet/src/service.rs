@@ -7,11 +7,7 @@ use ralph_model::worker::WorkerEvent;
 use ralph_model::worker_protocol::HostReport;
 use serde::{Deserialize, Serialize};
 use temporalio_client::envconfig::LoadClientConfigProfileOptions;
-use temporalio_client::errors::ClientError;
-use temporalio_client::tonic::Code;
-use temporalio_client::{
-    ActivityCountOptions, Client, ClientOptions, Connection, ConnectionOptions,
-};
+use temporalio_client::{Client, ClientOptions, Connection, ConnectionOptions};
 
 use crate::error::FleetError;
 use crate::home;
@@ -98,19 +94,6 @@ impl ServiceTarget {
         let target = &self.connection.target;
         let port = target.port().map(|port| format!(":{port}")).unwrap_or_default();
         format!("{}{port}", target.host_str().unwrap_or_default())
-    }
-
-    /// Connects to a service that is to run jobs. Fails if it has no standalone activities: on such
-    /// a server a node would wait for jobs forever.
-    pub(crate) async fn connect_for_jobs(&self, patience: Duration) -> Result<Client, FleetError> {
-        let client = self.connect(patience).await?;
-        match client.count_activities("", ActivityCountOptions::default()).await {
-            Err(ClientError::Rpc(status)) if status.code() == Code::Unimplemented => {
-                Err(FleetError::TooOld { target: self.describe() })
-            }
-            // Anything else is for the command to report.
-            Ok(_) | Err(_) => Ok(client),
-        }
     }
 
     /// Connects. Tries again for a while if the service does not answer.

@@ -2,27 +2,16 @@
 
 use std::time::{Duration, SystemTime};
 
-use futures::StreamExt as _;
 use serde::Serialize;
 use temporalio_client::grpc::WorkflowService as _;
 use temporalio_client::tonic::IntoRequest as _;
-use temporalio_client::{
-    ActivityDescribeOptions, ActivityExecutionInfoLike as _, ActivityExecutionStatus,
-    ActivityListOptions, Client, NamespacedClient as _,
-};
+use temporalio_client::{Client, NamespacedClient as _};
 use temporalio_common::protos::temporal::api::enums::v1::TaskQueueType;
 use temporalio_common::protos::temporal::api::taskqueue::v1::TaskQueue;
 use temporalio_common::protos::temporal::api::workflowservice::v1::DescribeTaskQueueRequest;
 
 use crate::error::FleetError;
-use crate::node::FleetNode;
-use crate::service::JobProgress;
-
-/// The most jobs that are listed, newest first.
-const MOST_JOBS: usize = 50;
-
-/// The status of a job that a node has.
-const RUNNING: &str = "running";
+use crate::jobs::{JobForm, JobRow, JobService, RUNNING};
 
 /// A node that asked for jobs in the last minutes, or runs one.
 #[derive(Debug, Serialize)]
@@ -32,34 +21,24 @@ struct NodeRow {
     seen: Option<u64>,
 }
 
-/// A job.
-#[derive(Debug, Serialize)]
-struct JobRow {
-    id: String,
-    status: String,
-    attempt: u32,
-    node: String,
-    place: String,
-    doing: String,
-    iterations: u32,
-}
-
 /// What is printed.
 #[derive(Debug, Serialize)]
 struct FleetStatus {
     queue: String,
+    /// What jobs are on this server.
+    form: JobForm,
     nodes: Vec<NodeRow>,
     jobs: Vec<JobRow>,
 }
 
 /// Returns whether a node takes jobs of a queue.
-pub(crate) async fn has_node(client: &Client, queue: &str) -> Result<bool, FleetError> {
-    Ok(!read_status(client, queue.to_owned()).await?.nodes.is_empty())
+pub(crate) async fn has_node(jobs: &JobService, queue: &str) -> Result<bool, FleetError> {
+    Ok(!read_status(jobs, queue.to_owned()).await?.nodes.is_empty())
 }
 
-async fn read_status(client: &Client, queue: String) -> Result<FleetStatus, FleetError> {
-    let mut nodes = list_nodes(client, &queue).await?;
-    let jobs = list_jobs(client, &queue).await?;
+async fn read_status(service: &JobService, queue: String) -> Result<FleetStatus, FleetError> {
+    let mut nodes = list_nodes(&service.client, &queue).await?;
+    let jobs = service.list(&queue).await?;
     // A node without a free slot does not ask for jobs.
     for job in jobs.iter().filter(|it| it.status == RUNNING) {
         if nodes.iter().all(|it| it.name != job.node) {
@@ -67,16 +46,16 @@ async fn read_status(client: &Client, queue: String) -> Result<FleetStatus, Flee
         }
     }
     nodes.sort_by(|a, b| a.name.cmp(&b.name));
-    Ok(FleetStatus { queue, nodes, jobs })
+    Ok(FleetStatus { queue, form: service.form, nodes, jobs })
 }
 
 /// Prints the status of a queue.
 pub(crate) async fn print_status(
-    client: &Client,
+    jobs: &JobService,
     queue: String,
     as_json: bool,
 ) -> Result<(), FleetError> {
-    let status = read_status(client, queue).await?;
+    let status = read_status(jobs, queue).await?;
     if as_json {
         let text = serde_json::to_string_pretty(&status);
         println!("{}", text.map_err(|error| refuse("the status", &error))?);
@@ -87,7 +66,8 @@ pub(crate) async fn print_status(
 }
 
 fn format_status(status: &FleetStatus) -> String {
-    let mut text = format!("queue  {}\n", status.queue);
+    let FleetStatus { queue, form, .. } = status;
+    let mut text = format!("queue  {queue}\njobs are {}\n", form.describe());
     if status.nodes.is_empty() {
         text += "no node: jobs wait until a machine joins (`ralph-fleet join`)\n";
     }
@@ -127,41 +107,6 @@ async fn list_nodes(client: &Client, queue: &str) -> Result<Vec<NodeRow>, FleetE
             NodeRow { name: poller.identity, seen }
         })
         .collect())
-}
-
-async fn list_jobs(client: &Client, queue: &str) -> Result<Vec<JobRow>, FleetError> {
-    let query = format!("TaskQueue = '{queue}'");
-    let mut found = client.list_activities(query, ActivityListOptions::default()).take(MOST_JOBS);
-    let mut jobs = Vec::new();
-    while let Some(job) = found.next().await {
-        let job = job.map_err(|error| refuse("the list of jobs", &error))?;
-        let run = Some(job.activity_run_id().to_owned());
-        let handle = client.get_activity_handle(FleetNode::run_job, job.activity_id(), run);
-        let options = ActivityDescribeOptions::builder().include_heartbeat_details(true).build();
-        let details = handle.describe(options).await;
-        let details = details.map_err(|error| refuse("a job", &error))?;
-        let progress: Option<JobProgress> = details.heartbeat_details().await.ok().flatten();
-        let progress = progress.unwrap_or_default();
-        let node = details.raw_info().last_worker_identity.clone();
-        jobs.push(JobRow {
-            id: job.activity_id().to_owned(),
-            status: describe_state(details.status(), &node),
-            attempt: details.attempt(),
-            node,
-            place: progress.place,
-            doing: progress.doing,
-            iterations: progress.iterations,
-        });
-    }
-    Ok(jobs)
-}
-
-fn describe_state(status: ActivityExecutionStatus, node: &str) -> String {
-    match status {
-        ActivityExecutionStatus::Running if node.is_empty() => "waits for a node".to_owned(),
-        ActivityExecutionStatus::Running => RUNNING.to_owned(),
-        status => format!("{status:?}").to_lowercase(),
-    }
 }
 
 fn refuse(what: &'static str, error: &dyn std::error::Error) -> FleetError {

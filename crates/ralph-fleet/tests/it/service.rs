@@ -5,26 +5,45 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
+use serde_json::Value;
 
+use super::records::{JobRecord, read_history};
 use super::setting::{
-    FleetPlace, HEARTBEAT, Network, SLACK, ServerProcess, TwoMachines, wait_until,
+    FleetPlace, Form, HEARTBEAT, Network, ServerProcess, TwoMachines, read_clock,
+    test_in_both_forms, wait_until,
 };
 
-fn place() -> FleetPlace {
-    FleetPlace::new(ServerProcess::shared())
+test_in_both_forms! {
+    a_job_is_accepted_run_once_and_its_result_named
+    a_job_that_runs_is_attached_to
+    another_node_takes_the_job_of_a_killed_one
+    a_killed_server_loses_nothing_and_costs_no_attempt
+    server_and_node_killed_at_once_lose_nothing
+    a_canceled_job_stops_its_worker
+    a_job_that_waits_for_a_node_can_be_canceled
+    a_node_without_network_stops_its_worker_and_another_takes_the_job
+    a_machine_whose_link_is_down_loses_its_job_to_another
+    a_node_that_leaves_gives_its_jobs_away_at_once
+    refused_and_withdrawn_jobs_are_not_tried_again_and_lost_workers_are
+    a_node_takes_jobs_of_its_own_repository_only
+    every_command_says_what_jobs_are_on_the_server
+    the_service_sees_names_and_numbers_only
 }
 
-fn own_server_place() -> FleetPlace {
-    FleetPlace::new(Arc::new(ServerProcess::start()))
+fn place(form: Form) -> FleetPlace {
+    FleetPlace::new(ServerProcess::shared(form))
+}
+
+fn own_server_place(form: Form) -> FleetPlace {
+    FleetPlace::new(Arc::new(ServerProcess::start(form)))
 }
 
 fn attempt(number: &str, node: &str) -> (String, String) {
     (number.to_owned(), node.to_owned())
 }
 
-#[test]
-fn a_job_is_accepted_run_once_and_its_result_named() {
-    let place = place();
+fn a_job_is_accepted_run_once_and_its_result_named(form: Form) {
+    let place = place(form);
     let node = place.start_node("n1");
     let begun = Instant::now();
     assert_eq!(place.submit("quick").wait_for_result(), "a1.1");
@@ -32,7 +51,7 @@ fn a_job_is_accepted_run_once_and_its_result_named() {
     // The same job again: nothing runs, and the result is the same.
     assert_eq!(place.submit("quick").wait_for_result(), "a1.1");
     assert_eq!(place.list_begun("quick"), [attempt("a1.1", "n1")]);
-    assert!(took < Duration::from_secs(1) + SLACK, "{took:?}");
+    assert!(took < Duration::from_secs(4), "{took:?}");
     let megabytes = node.memory() / 1_000_000;
     println!(
         "job with its process: {took:?}; idle node: {megabytes} MB; server: {} MB",
@@ -41,9 +60,8 @@ fn a_job_is_accepted_run_once_and_its_result_named() {
     assert!(megabytes < 20, "an idle node has {megabytes} MB");
 }
 
-#[test]
-fn a_job_that_runs_is_attached_to() {
-    let place = place();
+fn a_job_that_runs_is_attached_to(form: Form) {
+    let place = place(form);
     let _node = place.start_node("n1");
     let mut first = place.submit("waits");
     place.wait_for_begin("waits", 1);
@@ -56,27 +74,43 @@ fn a_job_that_runs_is_attached_to() {
     assert_eq!(place.list_begun("waits").len(), 1);
 }
 
-#[test]
-fn another_node_takes_the_job_of_a_killed_one() {
-    let place = place();
+fn another_node_takes_the_job_of_a_killed_one(form: Form) {
+    let place = place(form);
     let mut first = place.start_node("n1");
     let job = place.submit("waits");
     place.wait_for_begin("waits", 1);
     let _second = place.start_node("n2");
     let killed = first.kill();
-    let stopped = place.wait_for_stop("waits") - killed;
-    let took = place.wait_for_begin("waits", 2) - killed;
+    let stopped = place.wait_for_stop("waits").saturating_sub(killed);
+    place.wait_for_begin("waits", 2);
+    let took = wait_for_attempt(&place, 2).saturating_sub(killed);
+    let allowed = read_clock();
     place.allow("waits");
     assert_eq!(job.wait_for_result(), "a1.2");
+    let ended = JobRecord::read(&place, "waits").ended.expect("it ended").saturating_sub(allowed);
     assert_eq!(place.list_begun("waits"), [attempt("a1.1", "n1"), attempt("a1.2", "n2")]);
-    println!("the worker of a killed node stopped after {stopped:?}; takeover after {took:?}");
-    assert!(stopped < Duration::from_secs(1) + SLACK, "{stopped:?}");
-    assert!(took < HEARTBEAT + Duration::from_secs(2) + SLACK, "{took:?}");
+    println!(
+        "the worker of a killed node stopped after {stopped:?}; takeover after {took:?}; the job \
+         ended {ended:?} after its worker could"
+    );
+    assert!(stopped < Duration::from_secs(1), "{stopped:?}");
+    assert!(took < HEARTBEAT + Duration::from_secs(2), "{took:?}");
+    // No step of the job waits for the node that was killed.
+    assert!(ended < Duration::from_secs(2), "{ended:?}");
 }
 
-#[test]
-fn a_killed_server_loses_nothing_and_costs_no_attempt() {
-    let place = own_server_place();
+/// Waits until the server has handed out an attempt; returns when it did.
+fn wait_for_attempt(place: &FleetPlace, number: u64) -> Duration {
+    let read = || {
+        let record = JobRecord::read(place, "waits");
+        record.begun.filter(|_| record.attempt == number)
+    };
+    wait_until("the server handed out the attempt", || read().is_some());
+    read().expect("it began")
+}
+
+fn a_killed_server_loses_nothing_and_costs_no_attempt(form: Form) {
+    let place = own_server_place(form);
     let _node = place.start_node("n1");
     // Longer than a loaded machine takes to start a server.
     let job = place.submit_with_lease("waits", Duration::from_secs(30));
@@ -87,35 +121,38 @@ fn a_killed_server_loses_nothing_and_costs_no_attempt() {
     assert_eq!(place.list_begun("waits"), [attempt("a1.1", "n1")]);
 }
 
-#[test]
-fn server_and_node_killed_at_once_lose_nothing() {
-    let place = own_server_place();
+fn server_and_node_killed_at_once_lose_nothing(form: Form) {
+    let place = own_server_place(form);
     let mut first = place.start_node("n1");
     let job = place.submit("waits");
     place.wait_for_begin("waits", 1);
     let _second = place.start_node("n2");
     let killed = first.kill();
     place.server.kill_and_restart_after(Duration::from_millis(500));
-    let took = place.wait_for_begin("waits", 2) - killed;
+    let back = read_clock();
+    place.wait_for_begin("waits", 2);
+    let begun = wait_for_attempt(&place, 2);
     place.allow("waits");
     assert_eq!(job.wait_for_result(), "a1.2");
-    println!("takeover with a restarted server after {took:?}");
+    assert_eq!(place.list_begun("waits"), [attempt("a1.1", "n1"), attempt("a1.2", "n2")]);
+    println!("takeover with a restarted server after {:?}", begun.saturating_sub(killed));
+    let took = begun.saturating_sub(back);
+    assert!(took < HEARTBEAT + Duration::from_secs(2), "{took:?} after the server was back");
 }
 
-#[test]
-fn a_canceled_job_stops_its_worker() {
-    let place = place();
+fn a_canceled_job_stops_its_worker(form: Form) {
+    let place = place(form);
     let _node = place.start_node("n1");
     // With the usual lease, which decides how often a node asks.
     let run =
         place.job_command("run", "waits").stderr(Stdio::piped()).stdout(Stdio::piped()).spawn();
     let run = super::setting::FleetProcess::from_child(run.expect("it starts"));
     place.wait_for_begin("waits", 1);
-    let begun = Instant::now();
+    let begun = read_clock();
     assert!(place.job_command("cancel", "waits").status().expect("it runs").success());
-    let took = place.wait_for_stop("waits") - begun;
+    let took = place.wait_for_stop("waits").saturating_sub(begun);
     println!("canceled after {took:?}");
-    assert!(took < Duration::from_secs(5) + SLACK, "{took:?}");
+    assert!(took < Duration::from_secs(5), "{took:?}");
     let (code, output, errors) = run.wait_for_end();
     assert_eq!((code, output.as_str()), (Some(1), ""), "{errors}");
     assert!(errors.contains("canceled"), "{errors}");
@@ -124,9 +161,8 @@ fn a_canceled_job_stops_its_worker() {
     assert!(place.job_command("cancel", "waits").status().expect("it runs").success());
 }
 
-#[test]
-fn a_job_that_waits_for_a_node_can_be_canceled() {
-    let place = place();
+fn a_job_that_waits_for_a_node_can_be_canceled(form: Form) {
+    let place = place(form);
     let run = place.submit("quick");
     wait_until("it waits", || status(&place).contains("waits for a node"));
     assert!(status(&place).contains("no node"), "{}", status(&place));
@@ -135,23 +171,20 @@ fn a_job_that_waits_for_a_node_can_be_canceled() {
     assert_eq!(code, Some(1), "{errors}");
 }
 
-#[test]
-fn a_node_without_network_stops_its_worker_and_another_takes_the_job() {
-    let place = place();
+fn a_node_without_network_stops_its_worker_and_another_takes_the_job(form: Form) {
+    let place = place(form);
     let network = Network::to(place.server.port);
     let _first = place.start_node_on(None, "n1", &format!("127.0.0.1:{}", network.port));
     let job = place.submit("waits");
     place.wait_for_begin("waits", 1);
     let _second = place.start_node("n2");
+    let cut = read_clock();
     network.set_cut(true);
-    let cut = Instant::now();
-    let stopped = place.wait_for_stop("waits") - cut;
+    let stopped = place.wait_for_stop("waits").saturating_sub(cut);
     let label = wait_for_takeover(&place);
-    println!(
-        "without network: worker stopped after {stopped:?}, takeover after {:?}",
-        cut.elapsed()
-    );
-    assert!(stopped < HEARTBEAT + Duration::from_secs(1) + SLACK, "{stopped:?}");
+    let took = read_clock().saturating_sub(cut);
+    println!("without network: worker stopped after {stopped:?}, takeover after {took:?}");
+    assert!(stopped < HEARTBEAT + Duration::from_secs(1), "{stopped:?}");
     assert!(place.read_node_log("n1").contains("did not answer"));
     // The network is back: what the first node reports comes too late, and it takes jobs again.
     network.set_cut(false);
@@ -168,49 +201,50 @@ fn wait_for_takeover(place: &FleetPlace) -> String {
     find().expect("it began").0
 }
 
-#[test]
-fn a_machine_whose_link_is_down_loses_its_job_to_another() {
+fn a_machine_whose_link_is_down_loses_its_job_to_another(form: Form) {
     let Some(machines) = TwoMachines::make() else {
         eprintln!("left out: this user cannot make network namespaces");
         return;
     };
-    let server = ServerProcess::start_with(&[], Some(machines.first.clone()));
+    let server = ServerProcess::start_on(Some(machines.first.clone()), form);
     let place = FleetPlace::new(Arc::new(server));
     let address = place.server.address();
     let _first = place.start_node_on(Some(&machines.second), "n1", &address);
     let job = place.submit("waits");
     place.wait_for_begin("waits", 1);
     let _second = place.start_node("n2");
+    let cut = read_clock();
     machines.set_cable("down");
-    let cut = Instant::now();
-    let stopped = place.wait_for_stop("waits") - cut;
+    let stopped = place.wait_for_stop("waits").saturating_sub(cut);
     let label = wait_for_takeover(&place);
-    println!("link down: worker stopped after {stopped:?}, takeover after {:?}", cut.elapsed());
-    assert!(stopped < HEARTBEAT + Duration::from_secs(1) + SLACK, "{stopped:?}");
+    let took = read_clock().saturating_sub(cut);
+    println!("link down: worker stopped after {stopped:?}, takeover after {took:?}");
+    assert!(stopped < HEARTBEAT + Duration::from_secs(1), "{stopped:?}");
     machines.set_cable("up");
     place.allow("waits");
     assert_eq!(job.wait_for_result(), label);
 }
 
-#[test]
-fn a_node_that_leaves_gives_its_jobs_away_at_once() {
-    let place = place();
+fn a_node_that_leaves_gives_its_jobs_away_at_once(form: Form) {
+    let place = place(form);
     let first = place.start_node("n1");
     let job = place.submit("waits");
     place.wait_for_begin("waits", 1);
     let _second = place.start_node("n2");
-    let begun = Instant::now();
+    let begun = read_clock();
     first.send_signal(Signal::TERM);
-    let took = place.wait_for_begin("waits", 2) - begun;
+    place.wait_for_begin("waits", 2);
+    let took = wait_for_attempt(&place, 2).saturating_sub(begun);
     place.allow("waits");
     assert_eq!(job.wait_for_result(), "a1.2");
     assert_eq!(first.wait_for_end().0, Some(0));
     println!("a node that left: takeover after {took:?}");
+    // Without waiting for the end of the lease.
+    assert!(took < HEARTBEAT, "{took:?}");
 }
 
-#[test]
-fn refused_and_withdrawn_jobs_are_not_tried_again_and_lost_workers_are() {
-    let place = place();
+fn refused_and_withdrawn_jobs_are_not_tried_again_and_lost_workers_are(form: Form) {
+    let place = place(form);
     let _node = place.start_node("n1");
     // Another version: the result says so.
     assert_eq!(place.submit("refused").wait_for_result(), "a1.1");
@@ -225,9 +259,8 @@ fn refused_and_withdrawn_jobs_are_not_tried_again_and_lost_workers_are() {
     }
 }
 
-#[test]
-fn a_node_takes_jobs_of_its_own_repository_only() {
-    let place = place();
+fn a_node_takes_jobs_of_its_own_repository_only(form: Form) {
+    let place = place(form);
     let other = FleetPlace::new(Arc::clone(&place.server));
     let _node = other.start_node("n1");
     let _job = place.submit("quick");
@@ -238,44 +271,36 @@ fn a_node_takes_jobs_of_its_own_repository_only() {
     assert!(status(&other).contains("completed, attempt 1"), "{}", status(&other));
 }
 
-#[test]
-fn every_command_refuses_a_server_without_standalone_activities() {
-    // The default of server 1.31. Older ones do not know the call, which has the same answer.
-    let options = &["--dynamic-config-value", "activity.enableStandalone=false"];
-    let place = FleetPlace::new(Arc::new(ServerProcess::start_with(options, None)));
+fn every_command_says_what_jobs_are_on_the_server(form: Form) {
+    let place = place(form);
     let repository = place.repository();
-    for args in [
-        &["up"] as &[&str],
-        &["join", "--repository", &repository],
-        &["status", "--repository", &repository],
-        &["workers"],
-    ] {
-        let mut command = place.fleet_command(args);
-        let output = command.env("RALPH_REMOTE", &repository).output().expect("it runs");
-        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(1), "{args:?}: {errors}");
-        for part in ["it has no standalone activities", "1.32", "activity.enableStandalone"] {
-            assert!(errors.contains(part), "{args:?}: no {part} in {errors}");
-        }
+    let (words, name) = match form {
+        Form::Standalone => ("jobs are standalone activities", "standalone"),
+        Form::Workflow => ("jobs are workflows, as the server has no standalone", "workflow"),
+    };
+    let run = |args: &[&str]| {
+        let output = place.fleet_command(args).args(["--repository", &repository]).output();
+        let output = output.expect("it runs");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    for command in ["up", "status"] {
+        let text = run(&[command]);
+        assert!(text.contains(words), "{command}: {text}");
     }
-    // The server loses them while a run continues.
-    let (code, output, errors) = place.submit("quick").wait_for_end();
-    assert_eq!((code, output.as_str()), (Some(1), ""), "{errors}");
-    assert!(errors.contains("it has no standalone activities"), "{errors}");
+    let status: Value = serde_json::from_str(&run(&["status", "--json"])).expect("JSON");
+    assert_eq!(status["form"], name);
 }
 
-#[test]
-fn the_service_sees_names_and_numbers_only() {
-    let place = place();
+fn the_service_sees_names_and_numbers_only(form: Form) {
+    let place = place(form);
     let _node = place.start_node("n1");
     assert_eq!(place.submit("quick").wait_for_result(), "a1.1");
-    let program = std::env::var_os("RALPH_TEST_TEMPORAL").expect("the server");
-    let server = place.server.address();
-    let id = format!("{}.a1", place.name_worker("quick"));
-    let args = ["activity", "describe", "--activity-id", &id, "-o", "json", "--address", &server];
-    let output = place.build_command(program).args(args).output().expect("it runs");
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    for part in [r#""job": "refs/ralph/jobs/quick""#, r#""attempt": "a1""#, r#""label": "a1.1-"#] {
+    let text = match form {
+        Form::Standalone => JobRecord::read(&place, "quick").text.replace("\": ", "\":"),
+        Form::Workflow => read_history(&place, "quick"),
+    };
+    for part in [r#""job":"refs/ralph/jobs/quick""#, r#""attempt":"a1""#, r#""label":"a1.1-"#] {
         assert!(text.contains(part), "{part} in {text}");
     }
     // The remote may have a login in its URL.

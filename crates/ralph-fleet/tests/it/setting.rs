@@ -6,9 +6,10 @@ use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
@@ -19,8 +20,36 @@ const TIMEOUT: Duration = Duration::from_secs(90);
 /// The lease of nodes in tests.
 pub(crate) const HEARTBEAT: Duration = Duration::from_secs(3);
 
-/// A loaded machine may need this much longer.
-pub(crate) const SLACK: Duration = Duration::from_secs(3);
+/// What a server runs jobs as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    Standalone,
+    Workflow,
+}
+
+impl Form {
+    /// Returns the options of a server that can do no more. Server 1.31 is like the second without
+    /// them; earlier ones do not know the call, which has the same answer.
+    fn server_options(self) -> &'static [&'static str] {
+        match self {
+            Self::Standalone => &[],
+            Self::Workflow => &["--dynamic-config-value", "activity.enableStandalone=false"],
+        }
+    }
+}
+
+/// Makes two tests of each scene, one for each form of jobs.
+macro_rules! test_in_both_forms {
+    ($($scene:ident)*) => {
+        mod standalone {
+            $(#[test] fn $scene() { super::$scene(crate::setting::Form::Standalone); })*
+        }
+        mod workflow {
+            $(#[test] fn $scene() { super::$scene(crate::setting::Form::Workflow); })*
+        }
+    };
+}
+pub(crate) use test_in_both_forms;
 
 /// The stand-in for `ralph worker`. What it does is the beginning of the job's name.
 const WORKER: &str = r#"#!/usr/bin/python3
@@ -31,7 +60,7 @@ place, node = os.environ["TEST_PLACE"], os.environ["TEST_NODE"]
 job, label = value("--job").rsplit("/", 1)[1], value("--attempt")
 def note(what):
     with open(place + "/log", "a") as log:
-        log.write(f"{what} {job} {label} {node} {os.getpid()}\n")
+        log.write(f"{what} {job} {label} {node} {time.time()}\n")
 assert arguments[0] == "worker" and "--lifeline" in arguments, arguments
 note("began")
 print('{"event":{"started":{"worker":"w","place":"%s/s1"}}}' % node, flush=True)
@@ -55,32 +84,32 @@ pub(crate) struct ServerProcess {
     pub(crate) port: u16,
     /// Where it runs, if not on loopback.
     machine: Option<Machine>,
-    options: &'static [&'static str],
+    pub(crate) form: Form,
     data: TempDir,
 }
 
 impl ServerProcess {
     /// Returns the server of all tests that do not end it. It ends with the last of them.
-    pub(crate) fn shared() -> Arc<Self> {
-        static SHARED: Mutex<Weak<ServerProcess>> = Mutex::new(Weak::new());
-        let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(crate) fn shared(form: Form) -> Arc<Self> {
+        static SHARED: [Mutex<Weak<ServerProcess>>; 2] = [const { Mutex::new(Weak::new()) }; 2];
+        let mut shared = SHARED[form as usize].lock().unwrap_or_else(PoisonError::into_inner);
         shared.upgrade().unwrap_or_else(|| {
-            let server = Arc::new(Self::start());
+            let server = Arc::new(Self::start(form));
             *shared = Arc::downgrade(&server);
             server
         })
     }
 
-    pub(crate) fn start() -> Self {
-        Self::start_with(&[], None)
+    pub(crate) fn start(form: Form) -> Self {
+        Self::start_on(None, form)
     }
 
-    /// Starts a server with further options, on a machine if it is not on loopback.
-    pub(crate) fn start_with(options: &'static [&'static str], machine: Option<Machine>) -> Self {
+    /// Starts a server on a machine, if it is not on loopback.
+    pub(crate) fn start_on(machine: Option<Machine>, form: Form) -> Self {
         let data = tempfile::tempdir().expect("a directory");
         let port = find_free_port();
-        let child = Mutex::new(start_server(data.path(), port, machine.as_ref(), options));
-        Self { child, port, machine, options, data }
+        let child = Mutex::new(start_server(data.path(), port, machine.as_ref(), form));
+        Self { child, port, machine, form, data }
     }
 
     /// Returns its address.
@@ -95,7 +124,7 @@ impl ServerProcess {
         child.kill().expect("it runs");
         child.wait().expect("it ended");
         thread::sleep(pause);
-        *child = start_server(self.data.path(), self.port, self.machine.as_ref(), self.options);
+        *child = start_server(self.data.path(), self.port, self.machine.as_ref(), self.form);
     }
 
     /// Returns the memory of the server in bytes.
@@ -112,7 +141,7 @@ impl Drop for ServerProcess {
     }
 }
 
-fn start_server(data: &Path, port: u16, machine: Option<&Machine>, options: &[&str]) -> Child {
+fn start_server(data: &Path, port: u16, machine: Option<&Machine>, form: Form) -> Child {
     let program = std::env::var_os("RALPH_TEST_TEMPORAL")
         .expect("RALPH_TEST_TEMPORAL: the program that scripts/install-temporal prints");
     let ip = machine.map_or(Ipv4Addr::LOCALHOST, |it| it.ip);
@@ -122,7 +151,7 @@ fn start_server(data: &Path, port: u16, machine: Option<&Machine>, options: &[&s
         .args(["--ip", if machine.is_some() { "0.0.0.0" } else { "127.0.0.1" }])
         .args(["--port", &port.to_string(), "--db-filename"])
         .arg(data.join("temporal.db"))
-        .args(options)
+        .args(form.server_options())
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
@@ -152,7 +181,9 @@ pub(crate) struct TwoMachines {
 impl TwoMachines {
     /// Returns two machines, if this user may make them.
     pub(crate) fn make() -> Option<Self> {
-        let name = |it: &str| format!("fleet-{it}-{}", std::process::id());
+        static MADE: AtomicU32 = AtomicU32::new(0);
+        let number = MADE.fetch_add(1, Ordering::Relaxed);
+        let name = |it: &str| format!("fleet-{it}-{}-{number}", std::process::id());
         let machine =
             |it: &str, last| Machine { namespace: name(it), ip: Ipv4Addr::new(10, 231, 77, last) };
         let machines = Self { first: machine("a", 1), second: machine("b", 2) };
@@ -337,7 +368,7 @@ impl FleetPlace {
         fs::write(self.path().join(format!("go-{job}")), "").expect("written");
     }
 
-    /// Returns what workers noted of a job: what, label, node, process id.
+    /// Returns what workers noted of a job: what, label, node, time.
     pub(crate) fn read_notes(&self, job: &str) -> Vec<[String; 4]> {
         let text = fs::read_to_string(self.path().join("log")).unwrap_or_default();
         let lines = text.lines().map(|line| line.split(' ').map(str::to_owned).collect::<Vec<_>>());
@@ -354,16 +385,16 @@ impl FleetPlace {
     }
 
     /// Waits until a job began so often; returns when.
-    pub(crate) fn wait_for_begin(&self, job: &str, times: usize) -> Instant {
+    pub(crate) fn wait_for_begin(&self, job: &str, times: usize) {
         wait_until(&format!("{job} began {times} times"), || self.list_begun(job).len() >= times);
-        Instant::now()
     }
 
-    pub(crate) fn wait_for_stop(&self, job: &str) -> Instant {
-        wait_until(&format!("{job} stopped"), || {
-            self.read_notes(job).iter().any(|it| it[0] == "stopped")
-        });
-        Instant::now()
+    /// Waits until a worker was stopped; returns when, by its own clock.
+    pub(crate) fn wait_for_stop(&self, job: &str) -> Duration {
+        let find = || self.read_notes(job).into_iter().find(|it| it[0] == "stopped");
+        wait_until(&format!("{job} stopped"), || find().is_some());
+        let [.., time] = find().expect("it stopped");
+        Duration::from_secs_f64(time.parse().expect("a time"))
     }
 }
 
@@ -376,6 +407,10 @@ impl FleetProcess {
         self.child.id()
     }
 
+    pub(crate) fn is_running(&mut self) -> bool {
+        self.child.try_wait().expect("a child").is_none()
+    }
+
     pub(crate) fn memory(&self) -> u64 {
         memory_of(self.child.id())
     }
@@ -384,16 +419,18 @@ impl FleetProcess {
         send_signal(self.child.id(), signal);
     }
 
-    pub(crate) fn kill(&mut self) -> Instant {
+    /// Kills the process; returns the time just before.
+    pub(crate) fn kill(&mut self) -> Duration {
+        let killed = read_clock();
         self.child.kill().expect("it runs");
         self.child.wait().expect("it ended");
-        Instant::now()
+        killed
     }
 
     /// Waits for the end; returns exit code, stdout and stderr.
     pub(crate) fn wait_for_end(mut self) -> (Option<i32>, String, String) {
         let begun = Instant::now();
-        while self.child.try_wait().expect("a child").is_none() {
+        while self.is_running() {
             assert!(begun.elapsed() < TIMEOUT, "it does not end");
             thread::sleep(Duration::from_millis(5));
         }
@@ -422,6 +459,11 @@ impl Drop for FleetProcess {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Returns the time since 1970: the clock of the server, which is on this machine.
+pub(crate) fn read_clock() -> Duration {
+    SystemTime::UNIX_EPOCH.elapsed().expect("a clock after 1970")
 }
 
 pub(crate) fn send_signal(pid: u32, signal: Signal) {
