@@ -15,7 +15,7 @@ use super::lower::{
     lower_text, parse_shell_source,
 };
 use super::place::normalize_lexically;
-use super::started_programs::{PLAIN, list_launched_code};
+use super::started_programs::{PLAIN, find_task_runner};
 
 /// Where scripts of a command are.
 #[derive(Debug, Clone, PartialEq)]
@@ -335,11 +335,9 @@ impl ScriptFinder<'_> {
                 }
             }
         }
-        if depth < DEEPEST {
+        if let Some(code) = find_task_runner(command).filter(|_| depth < DEEPEST) {
             let directory = command.cwd.clone().unwrap_or_else(|| self.start.cwd.clone());
-            for code in list_launched_code(command) {
-                self.read_text(&code, directory.clone(), depth + 1);
-            }
+            self.read_text(&code, directory, depth + 1);
         }
     }
 

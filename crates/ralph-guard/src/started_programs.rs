@@ -1,13 +1,13 @@
-//! The programs that a command starts, also through launchers: `uv run make test` starts `make`.
+//! The programs that a command starts, also through programs that are not known: `retry 3 make test`
+//! starts `make`.
 //!
-//! Not here: the files that they run (`scripts`), and wrappers such as `timeout`, which lowering
-//! removes.
+//! Not here: the files that they run (`scripts`), and wrappers and launchers, which lowering follows.
 
 use std::path::PathBuf;
 
-use super::lower::{ShellCommand, ShellState, Word, is_shell, lower_text};
+use super::lower::{ShellCommand, ShellState, Word, is_launcher, is_shell, lower_text};
 
-/// The deepest nesting of launchers that is followed.
+/// The deepest nesting of such programs that is followed.
 const DEEPEST: usize = 4;
 
 /// The most programs of one text; a longer text is no gate that someone wrote.
@@ -40,83 +40,6 @@ const TASK_RUNNERS: [&str; 11] =
 /// Words that show that programs are installed and not started.
 const INSTALLING: [&str; 3] = ["install", "add", "remove"];
 
-/// Programs whose operands are commands.
-const COMMAND_LISTS: [&str; 3] = ["concurrently", "start-server-and-test", "server-test"];
-
-/// A program that starts the one which its arguments name.
-struct ProgramLauncher {
-    programs: &'static [&'static str],
-    /// The words before the program; without any, it follows the launcher's own flags.
-    before: &'static [&'static str],
-    /// Flags of the launcher that take the next word.
-    values: &'static [&'static str],
-    start: ProgramStart,
-}
-
-/// Where the words of the started program begin.
-enum ProgramStart {
-    /// After this many operands of the launcher.
-    AfterOperands(usize),
-    /// After one of these words.
-    AfterMark(&'static [&'static str]),
-}
-
-#[rustfmt::skip]
-const LAUNCHERS: &[ProgramLauncher] = &[
-    ProgramLauncher {
-        programs: &["uv", "poetry", "pdm", "pipenv", "rye", "hatch", "pixi", "pipx", "coverage"],
-        before: &["run"],
-        values: &["--python", "-p", "--with", "--with-requirements", "--with-editable", "--extra", "--group",
-            "--only-group", "--package", "--env-file", "--directory", "--project", "-C", "-e", "--environment",
-            "--manifest-path", "--rcfile", "--source", "--spec"],
-        start: ProgramStart::AfterOperands(0),
-    },
-    ProgramLauncher {
-        programs: &["npx", "bunx", "pnpx", "uvx", "corepack", "cross-env", "cross-env-shell", "dotenv", "nyc", "c8",
-            "env-cmd", "faketime"],
-        before: &[],
-        values: &["-p", "--package", "--from", "--with", "--python", "-e", "-f"],
-        start: ProgramStart::AfterOperands(0),
-    },
-    ProgramLauncher {
-        programs: &["npm", "pnpm", "yarn", "bun"],
-        before: &["exec", "x", "dlx"],
-        values: &["-p", "--package", "-C", "--prefix", "--filter"],
-        start: ProgramStart::AfterOperands(0),
-    },
-    ProgramLauncher {
-        programs: &["bundle", "rbenv", "pyenv", "asdf", "nodenv", "goenv"],
-        before: &["exec"],
-        values: &[],
-        start: ProgramStart::AfterOperands(0),
-    },
-    ProgramLauncher { programs: &["direnv"], before: &["exec"], values: &[], start: ProgramStart::AfterOperands(1) },
-    ProgramLauncher {
-        programs: &["conda", "mamba", "micromamba"],
-        before: &["run"],
-        values: &["-n", "-p", "--name", "--prefix", "--cwd"],
-        start: ProgramStart::AfterOperands(0),
-    },
-    ProgramLauncher {
-        programs: &["nix", "mise", "devbox"],
-        before: &[],
-        values: &[],
-        start: ProgramStart::AfterMark(&["--command", "-c", "--"]),
-    },
-    ProgramLauncher {
-        programs: &["doppler", "op", "infisical", "chamber", "aws-vault", "dotenvx", "watchexec"],
-        before: &[],
-        values: &[],
-        start: ProgramStart::AfterMark(&["--"]),
-    },
-    ProgramLauncher {
-        programs: &["nix-shell"],
-        before: &[],
-        values: &[],
-        start: ProgramStart::AfterMark(&["--run", "--command"]),
-    },
-];
-
 /// Returns the programs that a command or the text of a script starts, also through launchers.
 pub fn list_programs(text: &str, start: &ShellState) -> Vec<StartedProgram> {
     let mut found = Vec::new();
@@ -135,13 +58,8 @@ fn add_programs(text: &str, start: &ShellState, depth: usize, found: &mut Vec<St
             continue;
         }
         let cwd = command.cwd.clone().unwrap_or_else(|| start.cwd.clone());
-        for code in list_launched_code(command) {
-            add_programs(
-                &code,
-                &ShellState { cwd: cwd.clone(), ..start.clone() },
-                depth + 1,
-                found,
-            );
+        if let Some(code) = find_task_runner(command) {
+            add_programs(&code, &ShellState { cwd, ..start.clone() }, depth + 1, found);
         }
     }
 }
@@ -157,96 +75,24 @@ fn describe_program(command: &ShellCommand) -> StartedProgram {
     }
 }
 
-/// Returns the commands that a program starts because its arguments name them, as code.
-pub(super) fn list_launched_code(command: &ShellCommand) -> Vec<String> {
+/// Returns the code that a program which is not known most likely starts: the words from a task runner
+/// or a shell on.
+pub(super) fn find_task_runner(command: &ShellCommand) -> Option<String> {
     let (name, arguments) = (command.name(), command.arguments());
-    if COMMAND_LISTS.contains(&name) {
-        let operands = arguments.iter().filter(|word| !word.raw().starts_with('-'));
-        return operands.map(|word| write_listed_command(&word.to_code())).collect();
-    }
-    find_launched(name, arguments).map(write_code).into_iter().collect()
-}
-
-/// Returns a command of a list; `npm:lint` stands for a script.
-fn write_listed_command(text: &str) -> String {
-    match text.split_once(':') {
-        Some((tool @ ("npm" | "pnpm" | "yarn" | "bun"), script)) => format!("{tool} run {script}"),
-        Some(_) | None => text.to_owned(),
-    }
-}
-
-/// Returns the words of the program that another one starts.
-fn find_launched<'a>(name: &str, arguments: &'a [Word]) -> Option<&'a [Word]> {
-    let Some(launcher) = LAUNCHERS.iter().find(|it| it.programs.contains(&name)) else {
-        return find_task_runner(name, arguments);
-    };
-    let rest = if launcher.before.is_empty() {
-        arguments
-    } else {
-        let at = arguments.iter().position(|word| launcher.before.contains(&word.raw()))?;
-        arguments.get(at + 1..)?
-    };
-    let words = match launcher.start {
-        ProgramStart::AfterMark(marks) => {
-            let at = rest.iter().position(|word| marks.contains(&word.raw()))?;
-            rest.get(at + 1..)?
-        }
-        ProgramStart::AfterOperands(count) => skip_own_words(rest, launcher.values, count),
-    };
-    (!words.is_empty()).then_some(words)
-}
-
-/// Returns the words from a task runner on that a program which is not known starts.
-fn find_task_runner<'a>(name: &str, arguments: &'a [Word]) -> Option<&'a [Word]> {
     let is_known = name.is_empty() || is_shell(name) || TASK_RUNNERS.contains(&name);
-    if is_known || PLAIN.contains(&name) {
-        return None;
-    }
-    if arguments.iter().any(|word| INSTALLING.contains(&word.raw())) {
+    let installs = arguments.iter().any(|word| INSTALLING.contains(&word.raw()));
+    if is_known || installs || PLAIN.contains(&name) || is_launcher(name) {
         return None;
     }
     let is_started = |word: &Word| {
         let base = word.raw().rsplit('/').next().unwrap_or_default();
         TASK_RUNNERS.contains(&base) || is_shell(base)
     };
-    arguments.get(arguments.iter().position(is_started)?..)
+    arguments.get(arguments.iter().position(is_started)?..).map(write_code)
 }
 
-/// Skips the flags, the assignments and the operands of a launcher.
-fn skip_own_words<'a>(words: &'a [Word], values: &[&str], operands: usize) -> &'a [Word] {
-    let (mut at, mut operands) = (0, operands);
-    while let Some(word) = words.get(at) {
-        let text = word.raw();
-        if text == "--" {
-            at += 1;
-            break;
-        }
-        if text.starts_with('-') {
-            at += if values.contains(&text) { 2 } else { 1 };
-        } else if is_assignment(text) {
-            at += 1;
-        } else if operands > 0 {
-            operands -= 1;
-            at += 1;
-        } else {
-            break;
-        }
-    }
-    words.get(at..).unwrap_or_default()
-}
-
-fn is_assignment(text: &str) -> bool {
-    let is_name = |it: &str| it.chars().all(|it| it.is_ascii_alphanumeric() || it == '_');
-    text.split_once('=').is_some_and(|(name, _)| !name.is_empty() && is_name(name))
-}
-
-/// Returns words as shell code; one word with spaces is code itself.
+/// Returns words as shell code.
 fn write_code(words: &[Word]) -> String {
-    if let [code] = words
-        && code.raw().contains(' ')
-    {
-        return code.to_code();
-    }
     let quote = |word: &Word| match word.as_known() {
         Some(text) => format!("'{}'", text.replace('\'', "'\\''")),
         None => word.to_code(),
