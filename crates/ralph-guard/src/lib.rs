@@ -19,6 +19,7 @@ mod place;
 mod policy;
 mod rules;
 mod scripts;
+mod started_programs;
 mod tool;
 mod word;
 
@@ -39,10 +40,8 @@ pub use lower::{
 pub use place::{GlobExtent, LocatedPath, PathLocation, normalize_lexically};
 pub use policy::{GuardDecision, decide_call};
 pub use rules::{GuardRule, find_rule, list_rules};
-pub use scripts::{
-    ScriptLocation, StartedProgram, find_scripts, find_scripts_in_file, is_interpreter,
-    list_programs,
-};
+pub use scripts::{ScriptLocation, find_scripts, find_scripts_in_file, is_interpreter};
+pub use started_programs::{StartedProgram, list_programs};
 pub use tool::GuardedToolCall;
 
 use access::is_remote;

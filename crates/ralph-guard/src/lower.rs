@@ -7,6 +7,7 @@
 mod braces;
 mod escapes;
 mod expand;
+mod launchers;
 mod loops;
 mod nested_code;
 mod parameter;
@@ -26,6 +27,7 @@ pub use crate::command::{
 pub use crate::word::Word;
 
 pub(super) use crate::word::{STAR, UNKNOWN, has_marks, may_match};
+pub(super) use launchers::is_launcher;
 pub(super) use nested_code::{ShellSource, is_shell, parse_shell_source};
 pub(super) use printed_output::{find_roots, new_find_placeholder, new_name_placeholder};
 

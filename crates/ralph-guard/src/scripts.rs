@@ -15,6 +15,7 @@ use super::lower::{
     lower_text, parse_shell_source,
 };
 use super::place::normalize_lexically;
+use super::started_programs::{PLAIN, find_task_runner};
 
 /// Where scripts of a command are.
 #[derive(Debug, Clone, PartialEq)]
@@ -83,9 +84,9 @@ const ONLY_BY_FLAG: [&str; 9] =
 
 /// Programs that run the first path in their arguments.
 #[rustfmt::skip]
-const LAUNCHERS: [&str; 19] = [
+const LAUNCHERS: [&str; 11] = [
     "setarch", "linux32", "linux64", "i386", "x86_64", "xvfb-run", "valgrind", "kcov", "rr", "gdb",
-    "npx", "bunx", "entr", "direnv", "conda", "mamba", "micromamba", "dotenv", "dotenvx",
+    "entr",
 ];
 
 /// Variables with options of an interpreter, and its name.
@@ -97,12 +98,6 @@ const BEFORE_PROGRAM: [&str; 4] = ["run", "exec", "--command", "--args"];
 /// Flags between these words and the program that take the next word.
 const BEFORE_VALUES: [&str; 6] =
     ["--python", "--with", "--extra", "--group", "--package", "--env-file"];
-
-/// Programs that run none of their arguments, even if an interpreter is among them.
-const PLAIN: [&str; 19] = [
-    "echo", "printf", "grep", "egrep", "rg", "git", "test", "which", "cat", "ls", "diff", "cmp",
-    "cp", "mv", "rm", "mkdir", "touch", "export", "cd",
-];
 
 /// Where an interpreter reads its code.
 enum ScriptSource {
@@ -142,41 +137,9 @@ fn find_in_text(text: &str, start: &ShellState, unreadable: UnreadableText) -> V
     finder.places
 }
 
-/// A program that a command starts.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StartedProgram {
-    /// Its name, without directories.
-    pub name: String,
-    /// Its arguments; those that are not known are empty.
-    pub arguments: Vec<String>,
-    /// The directory that it runs in, if known.
-    pub directory: Option<PathBuf>,
-    /// The variables that its command sets, with `‹?›` for what is not known.
-    pub variables: Vec<(String, String)>,
-}
-
 /// Returns whether a program runs scripts that its arguments name.
 pub fn is_interpreter(name: &str) -> bool {
     find_endings(name).is_some()
-}
-
-/// Returns the programs that a command or the text of a script starts.
-pub fn list_programs(text: &str, start: &ShellState) -> Vec<StartedProgram> {
-    let lowered = lower_text(text, start);
-    let started = lowered.commands.iter().filter(|command| !command.argv.is_empty());
-    let read = |word: &Word| word.as_known().unwrap_or_default().to_string();
-    started
-        .map(|command| StartedProgram {
-            name: command.name().to_owned(),
-            arguments: command.arguments().iter().map(read).collect(),
-            directory: command.cwd.as_ref().map(PathBuf::from),
-            variables: command
-                .assigns
-                .iter()
-                .map(|(name, it)| (name.clone(), it.to_string()))
-                .collect(),
-        })
-        .collect()
 }
 
 /// What happens to a text that cannot be lowered completely.
@@ -364,7 +327,17 @@ impl ScriptFinder<'_> {
             } else {
                 let operands = Arguments::new(rest, &BEFORE_VALUES).find_operands();
                 self.add_all(operands.into_iter().find(|it| it.raw() != "--"), cwd, &[]);
+                if let [flag, module, ..] = rest
+                    && matches!(flag.raw(), "-m" | "--module")
+                {
+                    let path = Word::from_raw(&module.raw().replace('.', "/"));
+                    self.add_word(&path, cwd, &[".py", "/__main__.py"]);
+                }
             }
+        }
+        if let Some(code) = find_task_runner(command).filter(|_| depth < DEEPEST) {
+            let directory = command.cwd.clone().unwrap_or_else(|| self.start.cwd.clone());
+            self.read_text(&code, directory, depth + 1);
         }
     }
 

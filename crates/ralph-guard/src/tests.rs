@@ -66,7 +66,7 @@ pub(super) fn table(text: &str) -> Vec<(String, String)> {
         .collect()
 }
 
-pub(super) const TABLES: [(&str, &str); 10] = [
+pub(super) const TABLES: [(&str, &str); 12] = [
     ("deny", include_str!("../tests/data/deny.txt")),
     ("allow", include_str!("../tests/data/allow.txt")),
     ("deny", include_str!("../tests/data/more-deny.txt")),
@@ -77,6 +77,8 @@ pub(super) const TABLES: [(&str, &str); 10] = [
     ("allow", include_str!("../tests/data/unseen-allow.txt")),
     ("deny", include_str!("../tests/data/fresh-deny.txt")),
     ("allow", include_str!("../tests/data/fresh-allow.txt")),
+    ("deny", include_str!("../tests/data/late-deny.txt")),
+    ("allow", include_str!("../tests/data/late-allow.txt")),
 ];
 
 #[test]

@@ -5,6 +5,7 @@
 //! (`gate_scripts`).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use ralph_guard::{
@@ -14,12 +15,14 @@ use ralph_guard::{
 use ralph_io::bounded_read;
 
 use crate::gate_scripts::{self, is_generated};
-use crate::make_recipe::find_named_commands;
+use crate::make_recipe::find_target_commands;
+use crate::package_scripts::find_package_scripts;
 use crate::project::Project;
 use crate::runner_files::{
     find_copied_file, is_python, list_modules, list_named_files, list_operands, list_runner_files,
     split_code,
 };
+use crate::script_tables::find_table_commands;
 use crate::shadow_names::{list_imported_names, list_shadow_files};
 
 /// How many scripts and recipes may call each other.
@@ -27,6 +30,9 @@ const DEEPEST: u32 = 4;
 
 /// Most files that are followed.
 const MOST_FILES: usize = 64;
+
+/// Most commands that targets and names of scripts lead to.
+const MOST_NAMED_COMMANDS: usize = 256;
 
 /// Most files that are reported when they change.
 const MOST_NAMED_FILES: usize = 256;
@@ -77,6 +83,8 @@ pub(crate) fn read_gate_definition(project: &Project, commands: &[&str]) -> Gate
         found: GateDefinition::default(),
         open: texts.collect(),
         followed: 0,
+        named: 0,
+        opened: BTreeSet::new(),
     };
     for script in scripts {
         reader.open_script(&project.directory.join(&script), 1);
@@ -106,6 +114,9 @@ struct GateReader<'a> {
     found: GateDefinition,
     open: VecDeque<CommandText>,
     followed: usize,
+    named: usize,
+    /// Files that were found to be run.
+    opened: BTreeSet<String>,
 }
 
 impl GateReader<'_> {
@@ -154,9 +165,13 @@ impl GateReader<'_> {
             }
         }
         if !is_interpreter(&program.name) {
-            let files = list_operands(&program.name, &program.arguments);
-            for file in files.map(|it| place.join(it)).filter(|it| is_script(it)) {
-                self.add_named_file(&file);
+            for operand in list_operands(&program.name, &program.arguments) {
+                let file = place.join(operand);
+                if is_script(&file) {
+                    self.add_named_file(&file);
+                } else if operand.contains('/') {
+                    self.add_program_directory(&file);
+                }
             }
         }
     }
@@ -183,12 +198,30 @@ impl GateReader<'_> {
         if depth >= DEEPEST {
             return;
         }
-        if let Some(named) = find_named_commands(program, directory) {
+        let targets = find_target_commands(program, directory).into_iter();
+        let scripts = find_package_scripts(program, directory);
+        for named in targets.chain(scripts).chain(find_table_commands(program, directory)) {
             let files: Vec<String> =
                 named.files.iter().filter_map(|it| self.name_file(it)).collect();
             self.found.files.extend(files);
-            let directories = vec![named.directory];
-            self.open.push_back(CommandText { text: named.text, directories, depth: depth + 1 });
+            let room = MOST_NAMED_COMMANDS.saturating_sub(self.named);
+            for text in named.texts.into_iter().take(room) {
+                self.named += 1;
+                let directories = vec![named.directory.clone()];
+                self.open.push_back(CommandText { text, directories, depth: depth + 1 });
+            }
+        }
+    }
+
+    /// Adds the files of a directory of checks, which a program such as `go run` runs as a whole.
+    fn add_program_directory(&mut self, directory: &Path) {
+        let inside = directory.join("_");
+        if !self.name_file(&inside).is_some_and(|it| is_below(&it, &CHECK_FOLDERS)) {
+            return;
+        }
+        let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+        for entry in entries.take(MOST_FILES) {
+            self.add_named_file(&entry.path());
         }
     }
 
@@ -251,8 +284,11 @@ impl GateReader<'_> {
     /// Adds a file that a script or recipe runs.
     fn add_file(&mut self, file: &Path, depth: u32) {
         let Some(path) = self.name_file(file).filter(|_| file.is_file()) else { return };
-        let is_known = self.found.scripts.contains(&path) || self.found.files.contains(&path);
-        if is_known || is_generated(self.project, file) {
+        // What was only named before may turn out to be run.
+        if self.found.scripts.contains(&path)
+            || is_generated(self.project, file)
+            || !self.opened.insert(path.clone())
+        {
             return;
         }
         let is_shell = self.open_script(file, depth + 1);
@@ -320,8 +356,6 @@ impl GateReader<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use super::*;
 
     #[test]
@@ -375,6 +409,139 @@ mod tests {
         }
     }
 
+    /// Makes a project in which many runners lead to the same scripts.
+    fn make_runner_project(directory: &Path) -> Project {
+        let root = directory.canonicalize().expect("there");
+        let write = |path: &str, text: &str| {
+            let path = root.join(path);
+            fs::create_dir_all(path.parent().expect("one")).expect("made");
+            fs::write(path, text).expect("written");
+        };
+        write("ci/x.sh", "#!/bin/sh\n. ci/y.sh\n");
+        write("ci/y.sh", "#!/bin/sh\ntrue\n");
+        write("ci/x.py", "true\n");
+        write("ci/go/main.go", "package main\n");
+        write("lib/x.js", "");
+        write("tests/x.py", "");
+        write("Makefile", "test:\n\tcd web && npm test\n\tsh ci/x.sh\njs:\n\tnode lib/x.js\n");
+        write("justfile", "test:\n    cd web && npm test\n    sh ci/x.sh\n");
+        write("Rakefile", "task(:test) { sh 'ci/x.sh' }\n");
+        write("tox.ini", "[testenv]\ncommands = bash ci/x.sh\n");
+        write("noxfile.py", "def tests(session):\n    session.run('bash', 'ci/x.sh')\n");
+        write("Taskfile.yml", "tasks:\n  test:\n    cmds: [sh ci/x.sh]\n");
+        write("composer.json", r#"{"scripts":{"test":["@lint"],"lint":"sh ci/x.sh"}}"#);
+        write("deno.json", r#"{"tasks":{"test":"sh ci/x.sh"}}"#);
+        write("mise.toml", "[tasks.test]\nrun = 'sh ci/x.sh'\n");
+        let tools = "[tool.pdm.scripts]\ntest = 'sh ci/x.sh'\n[tool.poe.tasks]\ntest = 'sh ci/x.sh'\n\
+            [tool.hatch.envs.default.scripts]\ntest = 'sh ci/x.sh'\n";
+        write("pyproject.toml", tools);
+        write("Pipfile", "[scripts]\ntest = 'sh ci/x.sh'\n");
+        let scripts =
+            r#"{"scripts":{"test":"sh ci/x.sh","js":"node lib/x.js","prepare":"sh ci/x.sh"}}"#;
+        write("package.json", scripts);
+        write("web/package.json", r#"{"scripts":{"deep":"sh ../ci/x.sh"}}"#);
+        write("compose.yaml", "");
+        Project::new(root, Vec::new())
+    }
+
+    #[test]
+    fn a_script_behind_a_runner_is_protected() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let project = make_runner_project(directory.path());
+        // What runs a shell script among the checks through a target or by name protects it.
+        for command in [
+            "timeout 5 sh ci/x.sh",
+            "make test",
+            "make -j2 --no-print-directory test",
+            "just test",
+            "npm run test",
+            "npm test -- --watch=false",
+            "npm ci",
+            "pnpm test",
+            "yarn run test",
+            "bun run test",
+            "pnpm -r deep",
+            "yarn workspaces foreach run deep",
+            "turbo run deep",
+            "npm-run-all test js",
+            "concurrently 'npm:test' 'eslint .'",
+            "composer test",
+            "composer run-script test",
+            "deno task test",
+            "mise run test",
+            "pdm run test",
+            "poe test",
+            "uv run poe test",
+            "hatch run test",
+            "pipenv run test",
+            "poetry run sh ci/x.sh",
+            "uv run ci/x.sh",
+            "uv run make test",
+            "bundle exec make test",
+            "direnv exec . make test",
+            "mise exec -- npm test",
+            "nix develop -c make test",
+            "npx -c 'sh ci/x.sh'",
+            "pnpm exec timeout 5 ci/x.sh",
+            "docker compose run app make test",
+            "docker run --rm -v .:/w image sh -c 'make test'",
+            "retry 3 npm test",
+            "xvfb-run -a npm test",
+            "sh -c 'uv run make test'",
+        ] {
+            let found = read_gate_definition(&project, &[command]);
+            for script in ["ci/x.sh", "ci/y.sh"] {
+                assert!(found.scripts.contains(script), "{command}: {found:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_else_a_runner_reads_is_reported() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let project = make_runner_project(directory.path());
+        // Everything else that decides what a gate does is reported.
+        for (command, file) in [
+            ("rake test", "ci/x.sh"),
+            ("bundle exec rake test", "Rakefile"),
+            ("tox -e py", "ci/x.sh"),
+            ("uv run tox", "tox.ini"),
+            ("nox -s tests", "ci/x.sh"),
+            ("task test", "ci/x.sh"),
+            ("make js", "lib/x.js"),
+            ("npm run js", "lib/x.js"),
+            ("npm test", "package.json"),
+            ("npx jest", "jest.config.js"),
+            ("npx jest", "package.json"),
+            ("pnpm exec vitest run", "vitest.config.ts"),
+            ("yarn jest", "jest.config.js"),
+            ("bun test", "bunfig.toml"),
+            ("uv run pytest tests/x.py", "pytest.ini"),
+            ("uv run -m pytest tests/x.py", "conftest.py"),
+            ("poetry run pytest", "pyproject.toml"),
+            ("coverage run -m pytest", "pytest.ini"),
+            ("pdm run test", "pyproject.toml"),
+            ("composer test", "composer.json"),
+            ("docker compose run app make test", "compose.yaml"),
+            ("docker compose run app make test", "Makefile"),
+            ("go run ./ci/go", "ci/go/main.go"),
+        ] {
+            let found = read_gate_definition(&project, &[command]);
+            let is_found = found.files.contains(file) || found.scripts.contains(file);
+            assert!(is_found, "{command}: no {file} in {found:?}");
+        }
+        let module = read_gate_definition(&project, &["uv run -m ci.x"]);
+        assert!(module.scripts.contains("ci/x.py"), "{module:?}");
+        // Files that are checked are no part of what checks them.
+        for command in ["npx eslint lib/x.js", "uv run ruff check ci/x.py", "shellcheck ci/x.sh"] {
+            let found = read_gate_definition(&project, &[command]);
+            for file in ["lib/x.js", "ci/x.py", "ci/x.sh"] {
+                let is_found = found.files.contains(file) || found.scripts.contains(file);
+                assert!(!is_found, "{command}: {found:?}");
+            }
+        }
+    }
+
     #[test]
     fn scripts_and_recipes_are_followed() {
         let directory = tempfile::tempdir().expect("a directory");
@@ -414,6 +581,7 @@ mod tests {
                 ".eslintrc.cjs",
                 ".eslintrc.js",
                 ".eslintrc.json",
+                ".eslintrc.yaml",
                 ".eslintrc.yml",
                 ".npmrc",
                 "Makefile",

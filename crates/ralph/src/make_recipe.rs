@@ -1,8 +1,7 @@
-//! The commands that `make`, `just` and package managers run for a target or script of the project.
+//! The commands that `make` and `just` run for a target.
 //!
-//! A simple reading: rules with their prerequisites and plain variables of a Makefile, and the
-//! scripts of `package.json`. Conditions and functions are not evaluated. Not here: what the commands
-//! run in turn.
+//! A simple reading: rules with their prerequisites, and plain variables. Conditions and functions are
+//! not evaluated. Not here: what the commands run in turn.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -10,8 +9,7 @@ use std::path::{Path, PathBuf};
 use ralph_guard::StartedProgram;
 use ralph_io::bounded_read;
 
-/// Larger files are written by programs.
-const MOST_BYTES: u64 = 256 * 1024;
+use crate::named_commands::{MOST_BYTES, NamedCommands, read_option};
 
 /// Most targets of one Makefile that are followed.
 const MOST_TARGETS: usize = 64;
@@ -25,39 +23,16 @@ const MAKEFILES: [&str; 3] = ["GNUmakefile", "makefile", "Makefile"];
 /// The names of recipes of `just`.
 const JUSTFILES: [&str; 3] = ["justfile", ".justfile", "Justfile"];
 
-/// The commands behind a target or a script.
-pub(crate) struct NamedCommands {
-    /// The files that define them.
-    pub(crate) files: Vec<PathBuf>,
-    /// The directory that they run in.
-    pub(crate) directory: PathBuf,
-    pub(crate) text: String,
-}
-
-/// Returns the commands that a program runs because a file of the project names them.
-pub(crate) fn find_named_commands(
+/// Returns the commands behind the targets that `make` or `just` makes.
+pub(crate) fn find_target_commands(
     program: &StartedProgram,
     directory: &Path,
 ) -> Option<NamedCommands> {
     match program.name.as_str() {
         "just" => find_just_commands(&program.arguments, directory),
         "make" | "gmake" => find_make_commands(&program.arguments, directory),
-        "npm" | "pnpm" | "yarn" | "bun" => find_package_script(program, directory),
         _ => None,
     }
-}
-
-/// Returns the value of an option, which is in the same word or in the next one.
-fn read_option<'a>(
-    names: &[&str],
-    word: &'a str,
-    rest: &mut impl Iterator<Item = &'a str>,
-) -> Option<&'a str> {
-    names.iter().find_map(|name| match word.strip_prefix(name)? {
-        "" => rest.next(),
-        value if name.starts_with("--") => value.strip_prefix('='),
-        value => Some(value),
-    })
 }
 
 /// Returns whether a word of `make` or `just` is a target, and no option, assignment or number of jobs.
@@ -83,7 +58,7 @@ fn find_make_commands(arguments: &[String], directory: &Path) -> Option<NamedCom
     };
     let mut rules = MakeRules { directory: directory.clone(), ..MakeRules::default() };
     rules.read_file(&file);
-    Some(NamedCommands { text: rules.list_commands(targets), files: rules.files, directory })
+    Some(NamedCommands { texts: rules.list_commands(targets), files: rules.files, directory })
 }
 
 fn find_just_commands(arguments: &[String], directory: &Path) -> Option<NamedCommands> {
@@ -103,14 +78,40 @@ fn find_just_commands(arguments: &[String], directory: &Path) -> Option<NamedCom
         None => JUSTFILES.iter().map(|name| directory.join(name)).find(|file| file.is_file())?,
     };
     let mut rules = MakeRules::default();
-    let text = String::from_utf8(bounded_read::read_file(&file, MOST_BYTES).ok()?).ok()?;
-    // Recipes look like rules, but for their indentation and a mark for quiet ones.
-    let lines = text.lines().map(|line| match line.strip_prefix([' ', '\t']) {
-        Some(command) => format!("\t{}", command.trim_start()),
-        None => line.trim_start_matches('@').to_owned(),
-    });
-    rules.read_text(&lines.collect::<Vec<_>>().join("\n"));
-    Some(NamedCommands { text: rules.list_commands(targets), files: vec![file], directory })
+    let mut files = vec![file];
+    let mut at = 0;
+    while let Some(file) = files.get(at).cloned() {
+        at += 1;
+        let text = bounded_read::read_file(&file, MOST_BYTES).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text).into_owned();
+        let beside = file.parent().unwrap_or(&directory).to_owned();
+        let included = text.lines().flat_map(list_included).map(|name| beside.join(name));
+        let included = included.filter(|it| it.is_file() && !files.contains(it));
+        let room = MOST_INCLUDES.saturating_sub(files.len());
+        let included: Vec<PathBuf> = included.take(room).collect();
+        files.extend(included);
+        // Recipes look like rules, but for their indentation and a mark for quiet ones.
+        let lines = text.lines().map(|line| match line.strip_prefix([' ', '\t']) {
+            Some(command) => format!("\t{}", command.trim_start()),
+            None => line.trim_start_matches('@').to_owned(),
+        });
+        rules.read_text(&lines.collect::<Vec<_>>().join("\n"));
+    }
+    let targets = targets.iter().filter_map(|it| it.rsplit("::").next()).map(str::to_owned);
+    Some(NamedCommands { texts: rules.list_commands(targets.collect()), files, directory })
+}
+
+/// Returns the files that a line of a justfile may include.
+fn list_included(line: &str) -> Vec<String> {
+    let (word, rest) = line.split_once(' ').unwrap_or_default();
+    let name = rest.rsplit(' ').next().unwrap_or_default().trim_matches(['"', '\'']);
+    match word {
+        "import" | "import?" => vec![name.to_owned()],
+        "mod" | "mod?" => {
+            vec![name.to_owned(), format!("{name}.just"), format!("{name}/mod.just")]
+        }
+        _ => Vec::new(),
+    }
 }
 
 /// The rules of a Makefile and those that it includes.
@@ -183,23 +184,25 @@ impl MakeRules {
         }
     }
 
-    /// Returns the commands of targets and of what they need, one on each line.
-    fn list_commands(&self, targets: Vec<String>) -> String {
+    /// Returns the commands of targets and of what they need. A recipe that names its interpreter is one
+    /// script, each line of another one is run by a shell of its own.
+    fn list_commands(&self, targets: Vec<String>) -> Vec<String> {
         let mut open =
             if targets.is_empty() { self.first.iter().cloned().collect() } else { targets };
-        let (mut seen, mut text) = (BTreeSet::new(), String::new());
+        let (mut seen, mut texts) = (BTreeSet::new(), Vec::new());
         while let Some(target) = open.pop() {
             if seen.len() >= MOST_TARGETS || !seen.insert(target.clone()) {
                 continue;
             }
             let Some((needed, commands)) = self.targets.get(&target) else { continue };
             open.extend(needed.iter().cloned());
-            for command in commands {
-                text.push_str(&self.expand(command));
-                text.push('\n');
+            if commands.first().is_some_and(|it| it.starts_with("#!")) {
+                texts.push(self.expand(&commands.join("\n")));
+            } else {
+                texts.extend(commands.iter().map(|command| self.expand(command)));
             }
         }
-        text
+        texts
     }
 
     /// Replaces variables whose values are plain.
@@ -226,37 +229,6 @@ fn parse_assignment(line: &str) -> Option<(&str, &str)> {
     is_name.then_some((name, value.trim()))
 }
 
-fn find_package_script(program: &StartedProgram, directory: &Path) -> Option<NamedCommands> {
-    let (mut directory, mut names) = (directory.to_owned(), Vec::new());
-    let mut words = program.arguments.iter().map(String::as_str);
-    // With pnpm it is an option without a value.
-    let workspace: &[&str] = if program.name == "pnpm" { &[] } else { &["-w", "--workspace"] };
-    let common: &[&str] = &["-C", "--prefix", "--cwd", "--dir", "-F", "--filter"];
-    let places = [common, workspace].concat();
-    while let Some(word) = words.next() {
-        match read_option(&places, word, &mut words) {
-            Some(place) => directory.push(place),
-            None if word == "workspace" => directory.push(words.next()?),
-            None if word.starts_with('-') => {}
-            None => names.push(word),
-        }
-    }
-    let mut names = names.into_iter();
-    let name = match names.next()? {
-        "run" | "run-script" => names.next()?,
-        "t" => "test",
-        name => name,
-    };
-    let file = directory.ancestors().map(|it| it.join("package.json")).find(|it| it.is_file())?;
-    let manifest = bounded_read::read_file(&file, MOST_BYTES).ok()?;
-    let manifest: serde_json::Value = serde_json::from_slice(&manifest).ok()?;
-    let names = [format!("pre{name}"), name.to_owned(), format!("post{name}")];
-    let scripts = names.iter().filter_map(|name| manifest["scripts"][name].as_str());
-    let text = scripts.collect::<Vec<_>>().join("\n");
-    let directory = file.parent()?.to_owned();
-    (!text.is_empty()).then_some(NamedCommands { files: vec![file], directory, text })
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs;
@@ -264,37 +236,34 @@ mod tests {
     use super::*;
 
     #[test]
-    fn targets_and_scripts_lead_to_their_commands() {
+    fn targets_lead_to_their_commands() {
         let directory = tempfile::tempdir().expect("a directory");
         let project = directory.path();
         let makefile = "SH = sh ci/unit.sh\n.PHONY: all\nall: build\n\t@echo all\n\
             test: unit \\\n  style\nunit:\n\t@$(SH) --fast\nstyle: ; ./ci/style.sh\nbuild:\n\tcc x.c\ninclude more.mk\n";
         fs::write(project.join("Makefile"), makefile).expect("written");
         fs::write(project.join("more.mk"), "deploy:\n\t./deploy.sh $$HOME\n").expect("written");
-        let manifest = r#"{"scripts":{"pretest":"sh pre.sh","test":"jest","lint":"eslint ."}}"#;
-        fs::write(project.join("package.json"), manifest).expect("written");
         fs::create_dir(project.join("sub")).expect("a directory");
         // Included names are relative to where `make` runs.
         fs::write(project.join("sub/Makefile"), "include mk/all.mk\n").expect("written");
         fs::create_dir(project.join("sub/mk")).expect("a directory");
         fs::write(project.join("sub/mk/all.mk"), "include mk/two.mk\n").expect("written");
         fs::write(project.join("sub/mk/two.mk"), "all:\n\tsh sub.sh\n").expect("written");
-        let manifest = r#"{"scripts":{"test":"jest --sub"}}"#;
-        fs::write(project.join("sub/package.json"), manifest).expect("written");
+        let justfile =
+            "import 'more.just'\nmod ci\n\n@test: style\n    cd web && npm test\n    sh x.sh\n";
+        fs::write(project.join("justfile"), justfile).expect("written");
+        let more = "style:\n  #!/bin/sh\n  cd web\n  ./style.sh\n";
+        fs::write(project.join("more.just"), more).expect("written");
+        fs::write(project.join("ci.just"), "all:\n  sh ci/all.sh\n").expect("written");
         for (command, expect) in [
-            ("make test", "./ci/style.sh\nsh ci/unit.sh --fast\n"),
-            ("make -j 4 X=1", "echo all\ncc x.c\n"),
-            ("make deploy", "./deploy.sh $HOME\n"),
-            ("make -Csub -f../more.mk deploy", "./deploy.sh $HOME\n"),
-            ("make -I inc --directory=sub all", "sh sub.sh\n"),
-            ("make missing", ""),
-            ("npm test", "sh pre.sh\njest"),
-            ("yarn lint", "eslint ."),
-            ("pnpm run --silent lint", "eslint ."),
-            ("npm --prefix sub test", "jest --sub"),
-            ("npm test --workspace=sub", "jest --sub"),
-            ("yarn workspace sub test", "jest --sub"),
-            ("pnpm -w --dir sub run test", "jest --sub"),
+            ("make test", &["./ci/style.sh", "sh ci/unit.sh --fast"] as &[&str]),
+            ("make -j 4 X=1", &["echo all", "cc x.c"]),
+            ("make deploy", &["./deploy.sh $HOME"]),
+            ("make -Csub -f../more.mk deploy", &["./deploy.sh $HOME"]),
+            ("make -I inc --directory=sub all", &["sh sub.sh"]),
+            ("make missing", &[]),
+            ("just test", &["cd web && npm test", "sh x.sh", "#!/bin/sh\ncd web\n./style.sh"]),
+            ("just ci::all", &["sh ci/all.sh"]),
         ] {
             let mut words = command.split(' ').map(str::to_owned);
             let name = words.next().expect("a program");
@@ -304,15 +273,8 @@ mod tests {
                 directory: None,
                 variables: Vec::new(),
             };
-            let found = find_named_commands(&program, project).map(|it| it.text);
-            assert_eq!(found.as_deref(), Some(expect), "{command}");
+            let found = find_target_commands(&program, project).expect("a file").texts;
+            assert_eq!(found, expect, "{command}");
         }
-        let program = StartedProgram {
-            name: "npm".to_owned(),
-            arguments: vec!["ci".to_owned()],
-            directory: None,
-            variables: Vec::new(),
-        };
-        assert!(find_named_commands(&program, project).is_none());
     }
 }

@@ -31,16 +31,39 @@ const fn new_recipe(
     RunnerRule { programs, files, is_recipe: true }
 }
 
-const RULES: [RunnerRule; 35] = [
+const RULES: &[RunnerRule] = &[
     new_recipe(&["tox"], &["tox.ini", "tox.toml"]),
     new_recipe(&["nox"], &["noxfile.py"]),
     new_recipe(&["task", "go-task"], &["Taskfile.yml", "Taskfile.yaml", "Taskfile.dist.yml"]),
-    new_recipe(&["rake"], &["Rakefile", "rakefile"]),
+    new_recipe(&["rake", "rails"], &["Rakefile", "rakefile"]),
     new_recipe(&["invoke", "inv"], &["tasks.py"]),
     new_recipe(&["pre-commit", "prek"], &[".pre-commit-config.yaml"]),
     new_recipe(&["lefthook"], &["lefthook.yml", "lefthook.yaml", ".lefthook.yml"]),
     new_recipe(&["composer"], &["composer.json"]),
     new_recipe(&["deno"], &["deno.json", "deno.jsonc"]),
+    new_recipe(&["mise"], &["mise.toml", ".mise.toml"]),
+    new_recipe(&["docker", "docker-compose", "podman"], &["Dockerfile"]),
+    new_recipe(
+        &["docker", "docker-compose", "podman"],
+        &[
+            "compose.yaml",
+            "compose.yml",
+            "docker-compose.yml",
+            "docker-compose.yaml",
+            "compose.override.yaml",
+            "docker-compose.override.yml",
+        ],
+    ),
+    new_recipe(&["ant"], &["build.xml"]),
+    new_recipe(&["lint-staged"], &[".lintstagedrc", ".lintstagedrc.json", "package.json"]),
+    new_config(&["lerna"], &["lerna.json"]),
+    new_config(&["pnpm"], &["pnpm-workspace.yaml"]),
+    new_config(&["bun"], &["bunfig.toml"]),
+    new_config(
+        &["uv", "poetry", "pdm", "hatch", "rye", "pixi", "pipenv", "poe", "tox", "nox"],
+        &["pyproject.toml", "hatch.toml", "pixi.toml", "Pipfile"],
+    ),
+    new_config(&["black", "isort", "bandit", "ty"], &["pyproject.toml", ".isort.cfg"]),
     new_recipe(&["grunt"], &["Gruntfile.js", "Gruntfile.cjs"]),
     new_recipe(&["gulp"], &["gulpfile.js", "gulpfile.mjs"]),
     new_recipe(&["mage"], &["magefile.go"]),
@@ -58,6 +81,8 @@ const RULES: [RunnerRule; 35] = [
     new_config(
         &["jest"],
         &[
+            // A section of it may have the configuration.
+            "package.json",
             "jest.config.js",
             "jest.config.ts",
             "jest.config.mjs",
@@ -79,7 +104,35 @@ const RULES: [RunnerRule; 35] = [
     ),
     new_config(
         &["mocha"],
-        &[".mocharc.js", ".mocharc.cjs", ".mocharc.json", ".mocharc.yml", ".mocharc.yaml"],
+        &[
+            ".mocharc.js",
+            ".mocharc.cjs",
+            ".mocharc.json",
+            ".mocharc.yml",
+            ".mocharc.yaml",
+            "package.json",
+        ],
+    ),
+    new_config(&["ava"], &["ava.config.js", "ava.config.mjs", "package.json"]),
+    new_config(&["nyc", "c8"], &[".nycrc", ".nycrc.json", ".c8rc.json", "package.json"]),
+    new_config(&["karma"], &["karma.conf.js", "karma.conf.ts"]),
+    new_config(&["cypress"], &["cypress.config.js", "cypress.config.ts"]),
+    new_config(
+        &["prettier"],
+        &[
+            ".prettierrc",
+            ".prettierrc.json",
+            ".prettierrc.js",
+            ".prettierrc.yml",
+            "prettier.config.js",
+            "prettier.config.mjs",
+            ".prettierignore",
+            "package.json",
+        ],
+    ),
+    new_config(
+        &["stylelint"],
+        &[".stylelintrc", ".stylelintrc.json", "stylelint.config.js", ".stylelintignore"],
     ),
     new_config(&["playwright"], &["playwright.config.js", "playwright.config.ts"]),
     new_config(
@@ -94,7 +147,9 @@ const RULES: [RunnerRule; 35] = [
             ".eslintrc.cjs",
             ".eslintrc.json",
             ".eslintrc.yml",
+            ".eslintrc.yaml",
             ".eslintignore",
+            "package.json",
         ],
     ),
     new_config(&["biome"], &["biome.json", "biome.jsonc"]),
@@ -104,10 +159,20 @@ const RULES: [RunnerRule; 35] = [
         &["Cargo.toml", "clippy.toml", ".clippy.toml", ".config/nextest.toml", "build.rs"],
     ),
     new_config(&["golangci-lint"], &[".golangci.yml", ".golangci.yaml", ".golangci.toml"]),
+    new_config(&["go"], &["go.mod"]),
     new_config(&["rspec"], &[".rspec", "spec/spec_helper.rb"]),
+    new_config(&["bundle", "rails"], &["Gemfile", ".bundle/config"]),
+    new_config(&["rubocop"], &[".rubocop.yml"]),
     new_config(
         &["phpunit", "phpstan"],
-        &["phpunit.xml", "phpunit.xml.dist", "phpstan.neon", "phpstan.neon.dist"],
+        &[
+            "phpunit.xml",
+            "phpunit.xml.dist",
+            "phpunit.dist.xml",
+            "phpstan.neon",
+            "phpstan.neon.dist",
+            "phpstan.dist.neon",
+        ],
     ),
     new_config(
         &["mvn", "mvnw"],
@@ -125,6 +190,14 @@ const RULES: [RunnerRule; 35] = [
     ),
     new_config(&["dotnet"], &["Directory.Build.props", "Directory.Build.targets", "global.json"]),
     new_config(&["mix"], &["mix.exs", "test/test_helper.exs"]),
+    new_config(&["cmake", "ctest"], &["CMakeLists.txt", "CMakePresets.json"]),
+    new_config(&["meson"], &["meson.build"]),
+    new_config(&["bazel", "bazelisk"], &["MODULE.bazel", "WORKSPACE", ".bazelrc", "BUILD.bazel"]),
+    new_config(&["sbt"], &["build.sbt"]),
+    new_config(&["swift"], &["Package.swift"]),
+    new_config(&["zig"], &["build.zig"]),
+    new_config(&["dart", "flutter"], &["dart_test.yaml", "pubspec.yaml", "analysis_options.yaml"]),
+    new_config(&["shellcheck"], &[".shellcheckrc"]),
 ];
 
 /// A file that defines what a program runs.

@@ -73,7 +73,7 @@ const RULES: [ShadowRule; 6] = [
         names: &PYTHON_NAMES,
     },
     ShadowRule {
-        programs: &["npm", "npx", "pnpm", "yarn"],
+        programs: &["npm", "npx", "pnpm", "yarn", "bun", "bunx"],
         beside: &[],
         names: &[".npmrc", ".yarnrc", ".yarnrc.yml", ".pnpmfile.cjs"],
     },

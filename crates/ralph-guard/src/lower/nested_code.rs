@@ -199,6 +199,7 @@ impl Walker {
             "git" => self.walk_git(command),
             _ => self.walk_interpreter(name, command),
         }
+        self.walk_launched(name, command, feeders);
         for code in self.find_escapes(name, command) {
             if self.spend_work(count_work(&code)) && parse::parse_program(&code).is_ok() {
                 self.walk_subshell(|walker| walker.walk_nested_text(&code));

@@ -63,6 +63,12 @@ fn a_script_is_found_in_every_spelling() {
         "uv run bash check.sh",
         "uv run --python 3.12 ./check.sh",
         "mise exec -- ./check.sh",
+        "poetry run timeout 5 ./check.sh",
+        "npx -c ./check.sh",
+        "npx --yes tsx -r ./check.sh x.ts",
+        "pnpm exec ./check.sh",
+        "concurrently ./check.sh 'npm:lint'",
+        "kcov out ./check.sh",
         "direnv exec . bash -c 'true; ./check.sh'",
         "trap ./check.sh EXIT",
         "find . -exec ./check.sh {} \\;",
@@ -91,6 +97,8 @@ fn scripts_of_interpreters_are_found() {
         ("python3 -m tools.check", &["tools/check.py"]),
         ("uv run python tools/a.py", &["tools/a.py"]),
         ("uv run a.py", &["a.py"]),
+        ("uv run -m tools.check", &["tools/check.py"]),
+        ("retry 3 make -f ci.mk", &["ci.mk"]),
         ("node -r ./s.js check.js", &["s.js", "check.js"]),
         ("node --require=./s.js check.js", &["s.js", "check.js"]),
         ("node -r ./s.js --test a.test.js", &["s.js"]),
@@ -141,6 +149,9 @@ fn checked_files_are_no_scripts() {
         "bundle exec rspec spec/a_spec.rb",
         "poetry run pytest tests/test_a.py",
         "shellcheck deploy.sh",
+        "npx eslint lib/a.js",
+        "npx prettier --check lib/a.js",
+        "uv run ruff check lib/a.py",
         "eslint -c .eslintrc.js bin/cli.js",
         "gcc -c main.c",
         "cat data.json | python3 -c 'import sys'",
@@ -154,7 +165,7 @@ fn checked_files_are_no_scripts() {
         "bash -n deploy.sh && node --check bin/cli.js",
         "ruby -c lib/a.rb; perl -wc a.pl; php -l index.php",
     ] {
-        let named = ["pytest.py", "pytest/__main__.py", "pytest", "test", "rspec"];
+        let named = ["pytest.py", "pytest/__main__.py", "pytest", "test", "rspec", "ruff"];
         let found: Vec<String> =
             scripts(command).into_iter().filter(|it| !named.contains(&it.as_str())).collect();
         assert_eq!(found, [""; 0], "{command}");

@@ -58,6 +58,28 @@ const EVERYDAY: [&[&str]; 20] = [
     &["cargo", "test", "--workspace"],
 ];
 
+/// What starts the program that follows it, with other packages or variables.
+const LAUNCHERS: [&str; 18] = [
+    "uv run",
+    "uv run --with x --python 3.12",
+    "poetry run",
+    "pipenv run",
+    "hatch run",
+    "bundle exec",
+    "rbenv exec",
+    "direnv exec .",
+    "mise exec node@20 --",
+    "nix develop -c",
+    "conda run -n x",
+    "pnpm exec",
+    "npm exec --",
+    "dotenv -e .env --",
+    "cross-env A=1 B=2",
+    "doppler run --",
+    "uv run timeout 5 poetry run",
+    "ssh -p 2222 dev@localhost",
+];
+
 /// The number of disguises of a word.
 const WORD_DISGUISES: usize = 13;
 /// The number of disguises of a line.
@@ -256,4 +278,23 @@ proptest! {
         let text = disguise(EVERYDAY[at], &words, &lines);
         prop_assert_eq!(denied("Bash", &text, ListOwner::Ralph), None, "{}", text);
     }
+}
+
+#[test]
+fn a_launcher_changes_no_verdict() {
+    let mut wrong = Vec::new();
+    for launcher in LAUNCHERS {
+        let lines = DANGEROUS.iter().map(|it| (it, true));
+        for (words, is_dangerous) in lines.chain(EVERYDAY.iter().map(|it| (it, false))) {
+            let words: Vec<String> = words.iter().map(|word| quote(word)).collect();
+            // `ssh` hands its words to a shell.
+            let words =
+                if launcher.starts_with("ssh") { vec![quote(&words.join(" "))] } else { words };
+            let line = format!("{launcher} {}", words.join(" "));
+            if denied("Bash", &line, ListOwner::Ralph).is_some() != is_dangerous {
+                wrong.push(line);
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
 }

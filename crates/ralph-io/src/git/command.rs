@@ -23,7 +23,7 @@ use crate::sandbox::Launcher;
 
 /// Hooks run test suites, pushes wait for servers, huge repositories are slow; a command that
 /// takes longer than this hangs.
-const PATIENCE: Duration = Duration::from_secs(600);
+pub(super) const PATIENCE: Duration = Duration::from_secs(600);
 
 /// The limit during shutdown.
 const SHUTDOWN_PATIENCE: Duration = Duration::from_secs(5);
@@ -55,10 +55,11 @@ const FOREIGN_VARIABLES: [&str; 14] = [
 
 /// Settings by which git starts programs, and what ralph's own calls do about them. Whatever git's
 /// configuration names is in files that agents cannot change (`git_dir_guard`, and the sandbox).
-pub(super) const STARTED_BY_GIT: [(&str, GitStartRule); 27] = [
+pub(super) const STARTED_BY_GIT: [(&str, GitStartRule); 37] = [
     ("core.hooksPath", GitStartRule::Off("core.hooksPath=/dev/null")),
     ("core.fsmonitor", GitStartRule::Off("core.fsmonitor=false")),
     ("log.showSignature", GitStartRule::Off("log.showSignature=false")),
+    ("hook.x.command", GitStartRule::OffByName),
     ("gc.recentObjectsHook", GitStartRule::InSandbox),
     ("filter.x.clean", GitStartRule::InSandbox),
     ("filter.x.smudge", GitStartRule::InSandbox),
@@ -75,14 +76,23 @@ pub(super) const STARTED_BY_GIT: [(&str, GitStartRule); 27] = [
     ("alias.push", GitStartRule::NotUsed),
     ("submodule.x.update", GitStartRule::NotUsed),
     ("core.alternateRefsCommand", GitStartRule::NotUsed),
+    ("pager.log", GitStartRule::NotUsed),
+    ("interactive.diffFilter", GitStartRule::NotUsed),
+    ("difftool.x.cmd", GitStartRule::NotUsed),
+    ("mergetool.x.cmd", GitStartRule::NotUsed),
+    ("tar.x.command", GitStartRule::NotUsed),
+    ("uploadpack.packObjectsHook", GitStartRule::NotUsed),
     ("gpg.program", GitStartRule::OfUser),
     ("gpg.ssh.program", GitStartRule::OfUser),
+    ("gpg.x509.program", GitStartRule::OfUser),
+    ("gpg.ssh.defaultKeyCommand", GitStartRule::OfUser),
     ("remote.origin.receivepack", GitStartRule::OfUser),
     ("remote.origin.uploadpack", GitStartRule::OfUser),
     ("core.sshCommand", GitStartRule::OfUser),
     ("core.gitProxy", GitStartRule::OfUser),
     ("core.askPass", GitStartRule::OfUser),
     ("credential.helper", GitStartRule::OfUser),
+    ("credential.x.helper", GitStartRule::OfUser),
 ];
 
 /// When git starts the program of a setting for ralph.
@@ -90,6 +100,8 @@ pub(super) const STARTED_BY_GIT: [(&str, GitStartRule); 27] = [
 pub(super) enum GitStartRule {
     /// Never in a plumbing call, by this setting.
     Off(&'static str),
+    /// Never: ralph switches off each one by its name. `core.hooksPath` does not (git 2.54).
+    OffByName,
     /// On the work tree, so in the sandbox if there is one.
     InSandbox,
     /// Never: the commands that do so are not used, or have an option or a variable against it.
@@ -172,7 +184,10 @@ impl<'a> GitCommand<'a> {
     pub(super) fn new_plumbing(cwd: &'a Path, args: &[&str]) -> Self {
         let switches = STARTED_BY_GIT.iter().filter_map(|(_, started)| match started {
             GitStartRule::Off(setting) => Some(*setting),
-            GitStartRule::InSandbox | GitStartRule::NotUsed | GitStartRule::OfUser => None,
+            GitStartRule::OffByName
+            | GitStartRule::InSandbox
+            | GitStartRule::NotUsed
+            | GitStartRule::OfUser => None,
         });
         switches
             .fold(Self::new_user_call("git", cwd), Self::with_setting)
@@ -308,6 +323,11 @@ impl GitCommands {
         Self { watch, ..self }
     }
 
+    /// Returns the time limit.
+    pub(super) fn patience(&self) -> Duration {
+        self.patience
+    }
+
     /// Sets the time limit.
     pub(super) fn with_patience(self, patience: Duration) -> Self {
         Self { patience, ..self }
@@ -327,6 +347,27 @@ impl GitCommands {
         env.push(("GIT_CONFIG_GLOBAL".into(), "/dev/null".into()));
         env.push(("GIT_CONFIG_NOSYSTEM".into(), "1".into()));
         Self { env, sandbox: None, ..self.clone() }
+    }
+
+    /// Switches off hooks that git's configuration names, in every command outside of the sandbox.
+    pub(super) fn without_named_hooks<'a>(mut self, names: impl Iterator<Item = &'a str>) -> Self {
+        let find = |env: &[(OsString, OsString)], wanted: &str| {
+            let value = env.iter().find(|(name, _)| name == wanted).map(|(_, value)| value);
+            value.and_then(|it| it.to_str()?.parse::<usize>().ok())
+        };
+        let before = find(&self.env, "GIT_CONFIG_COUNT").unwrap_or(0);
+        let mut count = before;
+        for name in names {
+            let key = format!("hook.{name}.enabled");
+            self.env.push((format!("GIT_CONFIG_KEY_{count}").into(), key.into()));
+            self.env.push((format!("GIT_CONFIG_VALUE_{count}").into(), "false".into()));
+            count += 1;
+        }
+        if count > before {
+            self.env.retain(|(name, _)| name != "GIT_CONFIG_COUNT");
+            self.env.push(("GIT_CONFIG_COUNT".into(), count.to_string().into()));
+        }
+        self
     }
 
     /// Adds the id of the run to the environment: the warden finds what a killed ralph had just

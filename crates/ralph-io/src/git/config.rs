@@ -72,6 +72,15 @@ impl GitConfig {
         self.includes.iter().cloned().chain(named).collect()
     }
 
+    /// Returns the names of the hooks that it has.
+    pub(super) fn list_hook_names(&self) -> BTreeSet<&str> {
+        let names = self
+            .values
+            .iter()
+            .filter_map(|(name, _)| Some(name.strip_prefix("hook.")?.rsplit_once('.')?.0));
+        names.collect()
+    }
+
     /// Returns whether a value means true.
     pub(super) fn is_true(&self, name: &str) -> bool {
         self.find(name).is_some_and(is_true)

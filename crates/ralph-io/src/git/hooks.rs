@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 use ralph_core::ports::{HookResult, HookTrial, VcsError};
 use ralph_model::run::IterationMark;
+use ralph_model::units::Millis;
 
 use super::command::{GitCommand, NotRun};
 use super::identity::{Author, is_lfs_hook};
@@ -175,7 +176,10 @@ impl GitVcs {
             }
             Err(NotRun::Interrupted) => CommitHookRun::Interrupted,
             Err(NotRun::TimedOut { output }) => CommitHookRun::Refused {
-                output: format!("{output}\n[ralph] the {name} hook took longer than ten minutes"),
+                output: format!(
+                    "{output}\n[ralph] the {name} hook took longer than {}",
+                    Millis::from(self.repository.commands.patience())
+                ),
             },
             Err(NotRun::NotFound) => {
                 CommitHookRun::Refused { output: format!("the {name} hook could not be started") }

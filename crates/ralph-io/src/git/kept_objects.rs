@@ -61,6 +61,8 @@ pub(super) struct KeptObjects {
     synced: BTreeMap<OsString, (i64, i64)>,
     copied: u64,
     can_clone: bool,
+    /// How much is copied at most if links are impossible.
+    most_copied: u64,
 }
 
 /// An object file that was overwritten.
@@ -75,7 +77,16 @@ impl KeptObjects {
     /// Returns the store for an object directory, with its existing content.
     pub(super) fn new(source: PathBuf, store: PathBuf) -> Self {
         let (files, synced) = (BTreeMap::new(), BTreeMap::new());
-        Self { source, store, files, is_unlisted: true, synced, copied: 0, can_clone: true }
+        Self {
+            source,
+            store,
+            files,
+            is_unlisted: true,
+            synced,
+            copied: 0,
+            can_clone: true,
+            most_copied: MOST_COPIED_ELSEWHERE,
+        }
     }
 
     /// Leaves the copies of loose objects for the next run.
@@ -184,7 +195,7 @@ impl KeptObjects {
             return fs::rename(&partial, to);
         }
         self.can_clone = false;
-        if fs::hard_link(from, to).is_err() && self.copied + size <= MOST_COPIED_ELSEWHERE {
+        if fs::hard_link(from, to).is_err() && self.copied + size <= self.most_copied {
             self.copied += fs::copy(from, &partial)?;
             fs::rename(&partial, to)?;
         }
@@ -512,5 +523,30 @@ mod tests {
         assert!(restored.restored.is_ok(), "{restored:?}");
         let content = fs::read(source.join("pack/pack-1.pack")).expect("there");
         assert!(content.starts_with(b"start") && content.len() as u64 == LARGEST_COPY + 1);
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn on_another_file_system_only_so_much_is_copied() {
+        assert_eq!(MOST_COPIED_ELSEWHERE, 1 << 30, "docs/cheats.md says 1 GiB");
+        let directory = tempfile::tempdir().expect("a directory");
+        let elsewhere = tempfile::tempdir_in("/dev/shm").expect("a directory");
+        let device = |path: &Path| fs::metadata(path).expect("there").dev();
+        // Temporary files may be there too.
+        if device(directory.path()) == device(elsewhere.path()) {
+            return;
+        }
+        let (source, store) = (directory.path().join("objects"), elsewhere.path().join("kept"));
+        for pack in ["pack/pack-1.pack", "pack/pack-2.pack"] {
+            write_files(&source, &[(pack, "start")]);
+            let pack = File::options().write(true).open(source.join(pack)).expect("opened");
+            pack.set_len(LARGEST_COPY + 1).expect("sparse");
+        }
+        let mut kept = KeptObjects::new(source.clone(), store.clone());
+        kept.most_copied = LARGEST_COPY + 1;
+        kept.update_copies(&directory.path().join("handed-on")).expect("kept");
+        assert_eq!(list_object_files(&store.join("pack")).len(), 1, "one fits");
+        // What is not kept is neither an error nor taken for lost as long as it is there.
+        assert!(kept.restore_overwritten().is_empty());
     }
 }

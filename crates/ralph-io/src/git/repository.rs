@@ -157,6 +157,7 @@ impl GitRepository {
         (top, git_dir): (PathBuf, PathBuf),
         config: GitConfig,
     ) -> Self {
+        let commands = commands.without_named_hooks(config.list_hook_names().into_iter());
         Self {
             commands,
             project,

@@ -19,7 +19,7 @@ use ralph_model::units::Timestamp;
 use serde_json::json;
 
 use super::plan::{AgentAct, Character, CommitMode, SimulatedWorkflow, SimulationPlan};
-use super::recipe::{INSTRUCTIONS, PLAN, PROTECTED, TASKS, WORK};
+use super::recipe::{INSTRUCTIONS, PLAN, PROTECTED, TASKS, TEST_LIST, WORK};
 use super::repository::{FileContent, SimulatedRepository, USERS_BRANCH};
 
 /// The verdict that a reviewer intends.
@@ -395,6 +395,10 @@ impl AgentScene<'_> {
                 self.commit_all();
             }
             C::ChangesFiles => self.write_file("elsewhere", &format!("{iteration}")),
+            C::RemovesTests => {
+                let left = self.act.salt as usize % 3 + 1;
+                self.write_file(TEST_LIST, &"a test\n".repeat(left));
+            }
             C::DeletesPlan => drop(self.repository.work.remove(PLAN)),
             C::EmptiesPlan if self.repository.work.contains_key(PLAN) => {
                 self.write_file(PLAN, " \n");

@@ -4,13 +4,15 @@
 //! It has its own definition of what is right, and uses no code of the engine that it checks: no
 //! judgement, no choice, no rules of review. It folds the journal as the engine does, to check
 //! that both get the same state. Commits and losses are checked in `commits`, the task list in
-//! `tasks`, users' edits of it in `user_edits`, termination in `bounds`, prompts in `prompts`.
+//! `tasks`, users' edits of it in `user_edits`, termination in `bounds`, prompts in `prompts`, falling
+//! numbers of tests in `test_numbers`.
 #![expect(clippy::wildcard_enum_match_arm, reason = "most events are about something else")]
 
 mod bounds;
 mod commits;
 mod prompts;
 mod tasks;
+mod test_numbers;
 #[cfg(test)]
 mod tests;
 mod user_edits;
@@ -121,6 +123,7 @@ pub struct Observer {
     bounds: RunBounds,
     tasks: tasks::TaskHistory,
     prompts: prompts::PromptCosts,
+    tests: test_numbers::CountedTests,
 }
 
 impl Observer {
@@ -174,6 +177,7 @@ impl Observer {
         self.check_landing(recorded, world);
         self.check_failed_work(recorded, &recipe, world);
         self.check_list(recorded, &recipe, world);
+        self.count_tests(recorded, world);
         if let Event::RunEnded { outcome, .. } = &recorded.event {
             self.check_end(outcome, &recipe, world);
         }

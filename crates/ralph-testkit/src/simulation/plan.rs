@@ -264,6 +264,8 @@ named! {
         /// Proposes changes to the task list.
         Amends,
         Floods,
+        /// Does the work and removes tests, so that its gates run fewer of them.
+        RemovesTests,
     }
 }
 

@@ -19,7 +19,7 @@ use ralph_model::child::{ChildEnd, Ending, Force, NotStarted};
 use ralph_model::control::{ControlRequestId, InboxEntry};
 use ralph_model::event::Recorded;
 use ralph_model::failure::{Failure, FailureClass};
-use ralph_model::gate::{GateResult, GateStatus};
+use ralph_model::gate::{GateKind, GateResult, GateStatus};
 use ralph_model::run::RunState;
 use ralph_model::units::{Millis, Timestamp, Tokens, UsdMicros};
 
@@ -28,7 +28,7 @@ use super::dice::hash_numbers;
 use super::observer::{Invariant, Observer};
 use super::plan::{CommitMode, FaultKind};
 use super::recipe::{GATE_FILE, LIST_GATE, TASKS};
-use super::repository::FileContent;
+use super::repository::{FileContent, count_tests};
 use super::world::{CallTruth, GateTruth, SimulatedWorld, parse_gate_number};
 use crate::world::add_token;
 
@@ -233,25 +233,28 @@ impl Gates for Port {
         self.count_step();
         tick(Millis(1_000));
         let is_interrupted = order.iteration.0 > 0 && self.has_fault(FaultKind::GateIsInterrupted);
-        let (passed, ending) = {
+        let is_counted = order.gate.kind == GateKind::Test && order.gate.name != LIST_GATE;
+        let (passed, ending, tests) = {
             let mut world = self.world.borrow_mut();
             world.now += 500;
             world.ran += 500;
             let (passed, ending) = run_gate(&world, order);
+            let tests = is_counted.then(|| count_tests(&world.repository.work));
             let tree = world.repository.number_work_tree();
             commit_in_gate(&mut world, order);
             write_in_gate(&mut world, order);
             if is_interrupted {
-                (false, Ending::Interrupted { force: Force::Terminated })
+                (false, Ending::Interrupted { force: Force::Terminated }, None)
             } else {
                 let (iteration, gate) = (order.iteration.0, order.gate.name.clone());
                 world.checks.push(GateTruth { iteration, gate, tree, passed });
-                (passed, ending)
+                (passed, ending, tests)
             }
         };
         self.count_step();
         GateResult {
             end: Some(build_child_end(ending)),
+            tests,
             log: Some(format!(".ralph/guardrail_{}_{}.log", order.iteration, order.gate.name)),
             output: if passed {
                 "all is well".to_owned()

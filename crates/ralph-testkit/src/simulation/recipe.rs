@@ -42,6 +42,9 @@ pub const INSTRUCTIONS: &str = "AGENTS.md";
 /// A file that code in gates writes.
 pub const GATE_FILE: &str = "work/of-a-gate";
 
+/// The tests of the project, one on each line.
+pub const TEST_LIST: &str = "work/tests";
+
 /// The directory of the work.
 pub const WORK: &str = "work/";
 

@@ -13,6 +13,8 @@ use ralph_model::run::IterationMark;
 use ralph_model::task::TaskList;
 use ralph_model::worktree::{Checkpoint, CommitId, History, TreeDiff, TreeId};
 
+use super::recipe::TEST_LIST;
+
 /// The content of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FileContent {
@@ -32,6 +34,17 @@ impl FileContent {
             Self::Text(text) => text.contains(fragment),
             Self::List(_) => false,
         }
+    }
+}
+
+/// How many tests the project has at first.
+const FIRST_TESTS: u64 = 5;
+
+/// Returns how many tests a gate runs on a tree.
+pub fn count_tests(tree: &Tree) -> u64 {
+    match tree.get(TEST_LIST) {
+        Some(FileContent::Text(text)) => text.lines().count() as u64,
+        Some(FileContent::List(_)) | None => FIRST_TESTS,
     }
 }
 

@@ -58,7 +58,8 @@ const ENDS: [&str; 14] = [
 ];
 
 /// What happens on the way.
-const EVENTS: [&str; 22] = [
+const EVENTS: [&str; 23] = [
+    "fewer tests",
     "unstable files",
     "follow-up",
     "resumed",

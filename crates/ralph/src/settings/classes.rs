@@ -208,6 +208,7 @@ pub(crate) fn list_key_classes() -> impl Iterator<Item = (String, KeyClass)> {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
+    use std::path::Path;
 
     use super::super::schema::build_json_schema;
     use super::super::schema_model::SettingShape;
@@ -271,6 +272,45 @@ mod tests {
         }
         for (pattern, _) in &table {
             assert!(keys.iter().any(|key| fits(pattern, key)), "`{pattern}` is no settings key");
+        }
+    }
+
+    /// Returns the first column of the table of the documentation, and the row's text.
+    fn read_documented_keys() -> Vec<(String, String)> {
+        let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/trust.md");
+        let page = std::fs::read_to_string(page).expect("a page");
+        let (_, table) = page.split_once("## What runs or reads something").expect("a table");
+        let (table, _) = table.split_once("\n### ").expect("its end");
+        let rows = table.lines().filter_map(|line| line.strip_prefix("| `")?.split_once(" | "));
+        let keys = rows.flat_map(|(keys, text)| {
+            let keys = keys.split(", ").map(|it| it.trim_matches('`').to_owned());
+            keys.map(move |key| (key, text.to_owned()))
+        });
+        keys.collect()
+    }
+
+    #[test]
+    fn documentation_lists_the_keys_that_need_trust() {
+        let documented = read_documented_keys();
+        let shown: BTreeSet<String> = documented.iter().map(|(key, _)| key.clone()).collect();
+        let keys = list_key_classes().filter(|(_, class)| *class != KeyClass::Harmless);
+        let keys = keys.map(|(key, _)| key.trim_end_matches(".*").to_owned());
+        // What holds for `agent` holds for the other sections, as the page says.
+        let of_others = |key: &String| key.starts_with("agents.") || key.starts_with("gates[]");
+        let keys: BTreeSet<String> = keys.filter(|key| !of_others(key)).collect();
+        assert_eq!(shown, keys);
+        for (key, text) in documented {
+            let wanted: &[&str] = match key.as_str() {
+                "scm.command" => &["`git`"],
+                "scm.tasks" => &["`commit`", "`push`", "`push origin`"],
+                "parallel.workerHost" | "parallel.workerHosts" => &["`local`"],
+                "agent.env" => &["`CI`", "`TERM`", "`TZ`", "`LANG`", "`LC_*`", "`NO_COLOR`"],
+                "agent.skipPermissions" => &["`true`", "`false`"],
+                _ => &[],
+            };
+            for word in wanted {
+                assert!(text.contains(word), "docs/trust.md: `{key}`: no {word} in {text}");
+            }
         }
     }
 }

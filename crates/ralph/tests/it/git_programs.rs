@@ -35,12 +35,27 @@ fn build_plan(ran: &Path) -> Value {
         let value = match setting.as_str() {
             "core.hooksPath" => "$PWD/.hooks".to_owned(),
             "log.showSignature" => "true".to_owned(),
+            // A value without this mark is no program.
+            "alias.push" | "submodule.x.update" => format!("!sh $PWD/evil.sh {setting}"),
             _ => format!("sh $PWD/evil.sh {setting}"),
         };
         command += &format!(
             "git config --file .gitconfig {setting} \"{value}\"; git config {setting} \"{value}\"; "
         );
     }
+    // Hooks by name, a transport that is a program, and the configuration of one work tree.
+    for (setting, value) in [
+        ("hook.x.event", "pre-push"),
+        ("protocol.ext.allow", "always"),
+        ("remote.origin.pushurl", "ext::sh $PWD/evil.sh pushurl"),
+        ("extensions.worktreeConfig", "true"),
+    ] {
+        command += &format!(
+            "git config --file .gitconfig {setting} \"{value}\"; git config {setting} \"{value}\"; "
+        );
+    }
+    command += "git config --worktree core.fsmonitor \"sh $PWD/evil.sh worktree\"; \
+        git config --worktree core.hooksPath \"$PWD/.hooks\"; ";
     command += "echo '* filter=x diff=x merge=x' > .gitattributes; (cd sub && \
         cp -r ../.git/modules/sub gd && rm .git && echo 'gitdir: ./gd' > .git && \
         echo gd > gd/info/exclude && echo '* filter=x' > gd/info/attributes && \

@@ -1,5 +1,8 @@
 //! Commits, and what they leave of the user's index.
 
+use std::time::Duration;
+
+use super::super::command::PATIENCE;
 use super::super::head::HeadState;
 use super::*;
 
@@ -237,6 +240,28 @@ fn the_hook_before_a_commit_sees_the_tree_in_its_index_and_may_refuse() {
     world.script(".git/hooks/commit-msg", "echo late >a.txt; git add a.txt");
     made(git.commit_tree(&order));
     assert_eq!(world.git(&["show", "HEAD:a.txt"]), "formatted");
+}
+
+#[test]
+fn a_hook_that_does_not_end_is_ended_at_its_limit() {
+    assert_eq!(PATIENCE, Duration::from_secs(600), "docs/run.md says ten minutes");
+    let world = World::new();
+    for hook in ["pre-commit", "commit-msg"] {
+        world.script(&format!(".git/hooks/{hook}"), "echo begun; exec sleep 600");
+    }
+    let mut git = world.open();
+    git.repository.commands = git.repository.commands.clone().with_patience(Duration::from_secs(1));
+    let limit =
+        |output: &str| output.contains("begun") && output.contains("hook took longer than 1.0s");
+    let tree = git.survey_tree().expect("surveyed").expect("a repository").tree;
+    match git.run_commit_hook(&tree) {
+        Ok(HookResult::Refused { output }) => assert!(limit(&output), "{output}"),
+        other => unreachable!("{other:?}"),
+    }
+    match git.test_commit_hooks(&mark(1), Some("ralph: work")) {
+        Ok(HookTrial::MessageRefused { output }) => assert!(limit(&output), "{output}"),
+        other => unreachable!("{other:?}"),
+    }
 }
 
 #[test]

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use super::super::command::{GitStartRule, STARTED_BY_GIT};
+use super::super::command::{GitCommand, GitStartRule, STARTED_BY_GIT};
 use super::*;
 
 /// What ralph's own git calls do about each setting: not taken from the table of the product, so
 /// that a row that is lost there is noticed.
-const EXPECTED: [(&str, &[&str]); 4] = [
+const EXPECTED: [(&str, &[&str]); 5] = [
     ("off", &["core.hooksPath", "core.fsmonitor", "log.showSignature"]),
     (
         "in the sandbox",
@@ -33,6 +33,12 @@ const EXPECTED: [(&str, &[&str]); 4] = [
             "alias.push",
             "submodule.x.update",
             "core.alternateRefsCommand",
+            "pager.log",
+            "interactive.diffFilter",
+            "difftool.x.cmd",
+            "mergetool.x.cmd",
+            "tar.x.command",
+            "uploadpack.packObjectsHook",
         ],
     ),
     (
@@ -40,19 +46,24 @@ const EXPECTED: [(&str, &[&str]); 4] = [
         &[
             "gpg.program",
             "gpg.ssh.program",
+            "gpg.x509.program",
+            "gpg.ssh.defaultKeyCommand",
             "remote.origin.receivepack",
             "remote.origin.uploadpack",
             "core.sshCommand",
             "core.gitProxy",
             "core.askPass",
             "credential.helper",
+            "credential.x.helper",
         ],
     ),
+    ("off by name", &["hook.x.command"]),
 ];
 
 fn describe_rule(rule: GitStartRule) -> &'static str {
     match rule {
         GitStartRule::Off(_) => "off",
+        GitStartRule::OffByName => "off by name",
         GitStartRule::InSandbox => "in the sandbox",
         GitStartRule::NotUsed => "not used",
         GitStartRule::OfUser => "of the user",
@@ -75,9 +86,14 @@ fn name_all_programs(world: &World, log: &Path) {
         let value = match setting {
             "core.hooksPath" => world.at("hooks").display().to_string(),
             "log.showSignature" => "true".to_owned(),
+            // A value without this mark is no program.
+            "alias.push" | "submodule.x.update" => format!("!echo {setting} >> {}", log.display()),
             _ => format!("echo {setting} >> {}; cat #", log.display()),
         };
         world.git(&["config", setting, &value]);
+    }
+    for event in ["reference-transaction", "post-index-change", "pre-commit", "post-commit"] {
+        world.git(&["config", "--add", "hook.x.event", event]);
     }
     for hook in ["post-checkout", "reference-transaction", "pre-commit", "pre-push"] {
         world
@@ -122,6 +138,25 @@ fn git_starts_only_the_programs_that_ralph_needs() {
     let allowed: BTreeSet<&str> = EXPECTED[1].1.iter().copied().collect();
     assert!(started.is_subset(&allowed), "{started:?}");
     assert!(!started.is_empty(), "the test sees programs");
+}
+
+#[test]
+fn hooks_in_the_configuration_are_off_in_every_call() {
+    let world = World::new();
+    for name in ["lint", "a.b"] {
+        world.git(&["config", &format!("hook.{name}.command"), "./evil.sh"]);
+    }
+    let git = world.open();
+    for name in ["lint", "a.b"] {
+        let key = format!("hook.{name}.enabled");
+        let calls = [
+            GitCommand::new_plumbing(&git.repository.top, &["config", &key]),
+            GitCommand::new_user_call("git", &git.repository.top).with_args(["config", &key]),
+        ];
+        for call in calls {
+            assert_eq!(git.repository.commands.run_for_line(call), Ok("false".to_owned()), "{key}");
+        }
+    }
 }
 
 #[test]

@@ -16,6 +16,9 @@ use super::mounts::{KERNEL_SETTINGS, KERNEL_STATE_FILES, is_world_writable};
 use crate::sandbox::launch_error::LaunchError;
 use crate::sandbox::{Mount, SandboxNetwork, SandboxSpec};
 
+/// The exit code of bubblewrap if it cannot set up a sandbox.
+pub(super) const FAILED_CODE: i32 = 1;
+
 /// Returns the command up to the program, and the pipe on which bubblewrap reports the process id.
 pub(super) fn build_command(
     bwrap: &Path,

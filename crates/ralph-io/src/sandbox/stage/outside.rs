@@ -11,7 +11,7 @@ use std::os::fd::AsRawFd as _;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::Path;
-use std::process::{Child, Command, ExitCode};
+use std::process::{Child, Command, ExitCode, ExitStatus};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -75,42 +75,73 @@ enum ProgramEnd {
     Signalled(i32),
 }
 
+/// How a try to run a program inside ended.
+enum InsideEnd {
+    Ended(ProgramEnd),
+    /// Bubblewrap failed before it started anything.
+    NotBegun(ExitStatus),
+    /// The process inside is gone without a report of its end.
+    Gone(ExitStatus),
+}
+
 fn supervise(plan: &LaunchPlan, program: &[OsString]) -> Result<ProgramEnd, LaunchError> {
     let signals =
         PendingSignals::listen().map_err(LaunchError::for_operation("listen for signals"))?;
+    match plan.spec.bounds.counted {
+        ProcessCounting::Together => cgroup::enter_groups(&plan.spec.bounds),
+        ProcessCounting::ByUser => {}
+    }
+    let end = match run_inside_once(plan, &signals, program)? {
+        // A mount of another program that goes away while bubblewrap copies the file system makes
+        // it fail ("Unable to apply mount flags"); a real fault shows again.
+        InsideEnd::NotBegun(_) => run_inside_once(plan, &signals, program)?,
+        end @ (InsideEnd::Ended(_) | InsideEnd::Gone(_)) => end,
+    };
+    match end {
+        InsideEnd::Ended(end) => Ok(end),
+        InsideEnd::NotBegun(status) => {
+            Err(LaunchError::new(format!("bwrap set up no sandbox ({status})")))
+        }
+        InsideEnd::Gone(status) => {
+            Err(LaunchError::new(format!("the process inside is gone ({status})")))
+        }
+    }
+}
+
+fn run_inside_once(
+    plan: &LaunchPlan,
+    signals: &PendingSignals,
+    program: &[OsString],
+) -> Result<InsideEnd, LaunchError> {
     let (channel, theirs) =
         UnixStream::pair().map_err(LaunchError::for_operation("create a channel"))?;
     // The other end is what the process inside inherits, and nothing else.
     fcntl_setfd(&theirs, FdFlags::empty())
         .map_err(LaunchError::for_operation("open the channel"))?;
     let proxy = connect_to_proxy(&plan.spec.network)?;
-    match plan.spec.bounds.counted {
-        ProcessCounting::Together => cgroup::enter_groups(&plan.spec.bounds),
-        ProcessCounting::ByUser => {}
-    }
     let mut inside = InsideProcess::spawn_inside(plan, &theirs, proxy.as_ref(), program)?;
     drop((theirs, proxy));
     let end =
-        send_plan(&channel, plan).and_then(|()| forward_until_end(&channel, &signals, &mut inside));
+        send_plan(&channel, plan).and_then(|()| forward_until_end(&channel, signals, &mut inside));
     if end.is_err() {
         let _ = inside.child.kill();
     }
     // When it ends, everything inside has ended.
     let status =
         inside.child.wait().map_err(LaunchError::for_operation("wait for the process inside"))?;
-    match (end?, status.signal()) {
-        (Some(end), _) => Ok(end),
-        (None, Some(signal)) => Ok(ProgramEnd::Signalled(signal)),
-        (None, None) => Err(LaunchError::new(match &plan.backend_config {
-            BackendConfig::Bwrap { .. } => format!("bwrap set up no sandbox ({status})"),
-            BackendConfig::Native
-            | BackendConfig::Container(_)
-            | BackendConfig::Sbx(_)
-            | BackendConfig::Landlock => {
-                format!("the process inside is gone ({status})")
-            }
-        })),
-    }
+    Ok(match (end?, status.signal()) {
+        (Some(end), _) => InsideEnd::Ended(end),
+        (None, Some(signal)) => InsideEnd::Ended(ProgramEnd::Signalled(signal)),
+        // No process inside ends with this code.
+        (None, None)
+            if inside.bwrap_info.is_some()
+                && !inside.has_reported
+                && status.code() == Some(bwrap::FAILED_CODE) =>
+        {
+            InsideEnd::NotBegun(status)
+        }
+        (None, None) => InsideEnd::Gone(status),
+    })
 }
 
 /// Like [`supervise`], for a container. Removes what is left of it.
@@ -124,8 +155,11 @@ fn supervise_container(
         PendingSignals::listen().map_err(LaunchError::for_operation("listen for signals"))?;
     let container::StartedContainer { client, channel, first, note } =
         container::start_container(plan, engine, file, program)?;
-    let mut inside =
-        InsideProcess { child: client, bwrap_info: Some(bwrap::BwrapInfo::Read(first)) };
+    let mut inside = InsideProcess {
+        child: client,
+        bwrap_info: Some(bwrap::BwrapInfo::Read(first)),
+        has_reported: false,
+    };
     let end =
         send_plan(&channel, plan).and_then(|()| forward_until_end(&channel, &signals, &mut inside));
     if let Ok(Some(end)) = end {
@@ -182,6 +216,7 @@ fn forward_until_end(
     loop {
         while let Some(at) = received.iter().position(|&byte| byte == b'\n') {
             let line: Vec<u8> = received.drain(..=at).collect();
+            inside.has_reported = true;
             match serde_json::from_slice(&line)
                 .map_err(LaunchError::for_operation("parse the report of the process inside"))?
             {
@@ -242,6 +277,8 @@ struct InsideProcess {
     child: Child,
     /// Its process id, if `child` is bubblewrap or an engine's client instead.
     bwrap_info: Option<bwrap::BwrapInfo>,
+    /// Whether it has reported anything.
+    has_reported: bool,
 }
 
 impl InsideProcess {
@@ -268,7 +305,7 @@ impl InsideProcess {
                 let child = command
                     .spawn()
                     .map_err(LaunchError::for_operation("start the process inside"))?;
-                Ok(Self { child, bwrap_info: None })
+                Ok(Self { child, bwrap_info: None, has_reported: false })
             }
             BackendConfig::Bwrap { program, ralph } => {
                 let (pipe, mut command) = bwrap::build_command(program, &plan.spec)?;
@@ -279,7 +316,8 @@ impl InsideProcess {
                     .process_group(0)
                     .spawn()
                     .map_err(LaunchError::for_path("start", program))?;
-                Ok(Self { child, bwrap_info: Some(pipe.close_writer()) })
+                let bwrap_info = Some(pipe.close_writer());
+                Ok(Self { child, bwrap_info, has_reported: false })
             }
         }
     }

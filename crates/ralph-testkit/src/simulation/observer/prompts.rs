@@ -46,6 +46,9 @@ impl Observer {
             (Purpose::Work, Role::Review) | (Purpose::Gate(_), _) => {
                 check_review_prompt(state, request)
                     .and_then(|()| check_instructions(state, request, world))
+                    .and_then(|()| {
+                        if is_follow_up { Ok(()) } else { self.check_fallen_tests(request, world) }
+                    })
             }
             (Purpose::Work | Purpose::Message, _) => Ok(()),
         };

@@ -182,11 +182,17 @@ impl Forged {
 
     /// Records a gate: the reported and the true result.
     fn gate(&mut self, reported: GateStatus, passed: bool) {
+        self.gate_with_tests(reported, passed, None);
+    }
+
+    /// Records a gate and how many tests it ran.
+    fn gate_with_tests(&mut self, reported: GateStatus, passed: bool, tests: Option<u64>) {
         let (iteration, tree) =
             (self.observer.iteration(), self.world.repository.number_work_tree());
         let gate = "gate-0".to_owned();
         self.world.checks.push(GateTruth { iteration, gate: gate.clone(), tree, passed });
         let result = GateResult::new(gate.clone(), gate, Severity::Hard, reported);
+        let result = GateResult { tests, ..result };
         self.record(Event::GateChecked { result, survey: None });
     }
 

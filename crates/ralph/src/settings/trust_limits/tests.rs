@@ -1,6 +1,7 @@
 //! Every key, both ways.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use serde_json::json;
 
@@ -184,5 +185,71 @@ fn every_key_of_isolation_has_its_rule() {
             .map(str::to_owned)
             .collect();
         assert_eq!(in_schema, in_rules, "say in RULES what looser means for each key");
+    }
+}
+
+/// Returns the keys and the texts of the rows of "What is looser" in the documentation. A key that
+/// begins with a dot is one of the section of the key before it.
+fn read_documented_rows() -> Vec<(Vec<String>, String)> {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/trust.md");
+    let page = std::fs::read_to_string(page).expect("a page");
+    let (_, table) = page.split_once("## What is looser").expect("a table");
+    let (table, _) = table.split_once("\n## ").expect("its end");
+    let rows = table.lines().filter_map(|line| line.strip_prefix("| `")?.split_once(" | "));
+    let read_keys = |cell: &str| {
+        let mut section = String::new();
+        let words = cell.split(", ").map(|it| it.trim_matches('`').to_owned());
+        let whole = words.map(|word| {
+            if word.starts_with('.') {
+                return format!("{section}{word}");
+            }
+            section = word.split('.').next().unwrap_or_default().to_owned();
+            word
+        });
+        whole.collect::<Vec<_>>()
+    };
+    rows.map(|(keys, text)| (read_keys(keys), text.trim_end_matches(['|', ' ']).to_owned()))
+        .collect()
+}
+
+#[test]
+fn documentation_says_what_is_looser_for_each_key() {
+    let rows = read_documented_rows();
+    let fits = |pattern: &str, key: &str| match pattern.strip_suffix('*') {
+        Some(start) => key.starts_with(start),
+        None => pattern == key,
+    };
+    for pattern in rows.iter().flat_map(|(keys, _)| keys) {
+        assert!(list_bounded_keys().any(|key| fits(pattern, key)), "`{pattern}` has no rule");
+    }
+    // The permissions of an agent are among what runs something.
+    for (key, rule) in RULES.iter().filter(|(key, _)| *key != "agent.skipPermissions") {
+        let of_key: Vec<&String> = rows
+            .iter()
+            .filter(|(keys, _)| keys.iter().any(|pattern| fits(pattern, key)))
+            .map(|(_, text)| text)
+            .collect();
+        let [text] = of_key.as_slice() else { panic!("docs/trust.md: `{key}`: {of_key:?}") };
+        let values = |names: &[&str]| {
+            // A value that is refused is not documented.
+            let names = names.iter().filter(|it| **it != "clone");
+            let shown = names.map(|it| match *it {
+                UNSET => "not set".to_owned(),
+                name => format!("`{name}`"),
+            });
+            shown.collect::<Vec<_>>().join(" or ")
+        };
+        let expect = match rule {
+            LooserRule::Order(groups) => {
+                let groups: Vec<String> = groups.iter().map(|group| values(group)).collect();
+                groups.into_iter().filter(|it| !it.is_empty()).collect::<Vec<_>>().join(", ")
+            }
+            LooserRule::Given => "`false`, `true`".to_owned(),
+            LooserRule::Most => "less, more".to_owned(),
+            LooserRule::Within(_) => "an entry that".to_owned(),
+            LooserRule::Additive => "never looser".to_owned(),
+            LooserRule::Same => "any other than yours".to_owned(),
+        };
+        assert!(text.starts_with(&expect), "docs/trust.md: `{key}`: {expect} is not in {text}");
     }
 }

@@ -88,6 +88,10 @@ pub(super) const CHEATS: &[Cheat] = &[
         scene: Scene::Own(weakens_a_sourced_script),
     },
     Cheat {
+        name: "weakens a script that a gate runs by a name in a file of the project",
+        scene: Scene::Own(weakens_a_named_script),
+    },
+    Cheat {
         name: "weakens a module that the script of a gate loads",
         scene: Scene::Own(weakens_a_module),
     },
@@ -232,6 +236,26 @@ fn weakens_a_sourced_script(stage: &Stage) {
     stage.check(&end, if stage.is_walled() { &walled } else { &bare });
     let start = Stage::joined_stderr(&end);
     assert!(start.contains("protected: check.sh, ci/lib.sh"), "{start}");
+}
+
+/// So is what a runner behind a launcher looks up by its name.
+fn weakens_a_named_script(stage: &Stage) {
+    const GATE: &str = "uv run pdm run test";
+    stage.sealed.write_file("ci/test.sh", "test -f a.txt\n");
+    stage.sealed.write_file("pyproject.toml", "[tool.pdm.scripts]\ntest = \"sh ci/test.sh\"\n");
+    stage.sealed.write_program("uv", "#!/bin/sh\nshift\nexec \"$@\"\n");
+    stage.sealed.write_program("pdm", "#!/bin/sh\nexec sh ci/test.sh\n");
+    let then = "git checkout ci/test.sh 2>/dev/null; echo x > a.txt";
+    let end = build(stage, GATE, "echo y > other.txt; echo true > ci/test.sh", then);
+    let bare = End {
+        output: &["These paths are protected and were changed", "ci/test.sh"],
+        failed: &["protected paths"],
+        ..HELD
+    };
+    let walled = End { failed: &[GATE], ..HELD };
+    stage.check(&end, if stage.is_walled() { &walled } else { &bare });
+    let start = Stage::joined_stderr(&end);
+    assert!(start.contains("protected: ci/test.sh"), "{start}");
 }
 
 /// So is what a script in another language loads from its own directory of checks.

@@ -22,7 +22,7 @@ use ralph_testkit::sealed::{Finished, Running, Sealed};
 use serde_json::{Value, json};
 
 use crate::repository;
-use crate::sandbox::backends;
+use crate::sandbox::{backends, image};
 
 /// A cheat, with its name in the documentation.
 struct Cheat {
@@ -77,6 +77,18 @@ const HELD: End = End { code: 0, output: &[], failed: &[], commits: 1 };
 /// The same for a prompt, which commits nothing.
 const HELD_PROMPT: End = End { commits: 0, ..HELD };
 
+/// The rows that are tried in real containers as well: one of each kind of wall that a container has
+/// to build. Each call of git is a container of its own, so all rows would take an hour.
+const IN_CONTAINERS: [&str; 7] = [
+    "weakens the script of a gate",
+    "removes or weakens protected tests",
+    "commits by itself",
+    "replaces or removes ralph's own refs",
+    "hides the history with `.git/shallow`",
+    "adds a git hook",
+    "makes git run a program by its configuration",
+];
+
 /// What agents do after feedback: the work, and reverting their own changes. In a sandbox most of
 /// that cannot be written, and need not be.
 const HONEST: &str = "{ rm -f check.sh; printf '#!/bin/sh\\ntest -f a.txt\\n' > check.sh; \
@@ -106,6 +118,10 @@ impl Stage {
         sealed.write_file("tests/one.txt", "expects much\n");
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         std::fs::set_permissions(sealed.project_dir().join("check.sh"), mode).expect("a mode");
+        if backend == "container" {
+            // The real podman must be found although docker may be installed.
+            sealed.write_program("docker", "#!/bin/sh\nexit 1\n");
+        }
         Self { name, backend, sealed }
     }
 
@@ -123,6 +139,9 @@ impl Stage {
     fn start(&self, words: &[&str]) -> Running {
         let mut command = self.sealed.build_command(env!("CARGO_BIN_EXE_ralph"));
         command.args(words).env("RALPH_SANDBOX_BACKEND", self.backend);
+        if self.backend == "container" {
+            command.env("RALPH_SANDBOX_IMAGE", image().expect("an image"));
+        }
         Running::start_command(command)
     }
 
@@ -202,9 +221,9 @@ impl Stage {
     }
 }
 
-/// The backends in which a row is tried: none, and each of the kernel's that works here. In a quick
+/// The backends in which a row is tried: none, each of the kernel's that works here, and containers. In a quick
 /// check half of the rows without a sandbox, and a sixth of them, others, in ralph's own.
-fn choose_backends(position: usize) -> Vec<&'static str> {
+fn choose_backends(name: &str, position: usize) -> Vec<&'static str> {
     static WORKING: OnceLock<Vec<&'static str>> = OnceLock::new();
     let working = WORKING.get_or_init(backends).iter().copied();
     let mut chosen: Vec<&'static str> = std::iter::once("none").chain(working).collect();
@@ -213,6 +232,8 @@ fn choose_backends(position: usize) -> Vec<&'static str> {
             "none" => position.is_multiple_of(2),
             _ => position % 6 == 1,
         });
+    } else if IN_CONTAINERS.contains(&name) && image().is_some() {
+        chosen.push("container");
     }
     chosen
 }
@@ -221,7 +242,7 @@ fn choose_backends(position: usize) -> Vec<&'static str> {
 fn try_all(cheats: &'static [Cheat]) {
     let is_here = |cheat: &&Cheat| !matches!(cheat.scene, Scene::Elsewhere(..));
     for (position, Cheat { name, scene }) in cheats.iter().filter(is_here).enumerate() {
-        for backend in choose_backends(position) {
+        for backend in choose_backends(name, position) {
             let stage = Stage::new(name, backend);
             match scene {
                 Scene::Row(row) => try_row(&stage, row),

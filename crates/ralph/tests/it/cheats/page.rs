@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use super::{Scene, tables};
+use super::{IN_CONTAINERS, Scene, tables};
 
 /// The names in the first column of the tables of a page.
 fn rows(page: &str) -> Vec<&str> {
@@ -39,6 +39,13 @@ fn documentation_lists_exactly_the_tested_cheats() {
     let proof = fs::read_to_string(project.join("../../docs/proof.md")).expect("a page");
     let count = format!("\n{} things an agent may try are one table", tried.len());
     assert!(proof.contains(&count), "docs/proof.md: {count}");
+    let elsewhere =
+        tables().into_iter().flatten().filter(|cheat| matches!(cheat.scene, Scene::Elsewhere(..)));
+    let own = format!(" {} run without a sandbox", tried.len() - elsewhere.count());
+    assert!(proof.contains(&own), "docs/proof.md: {own}");
+    for name in IN_CONTAINERS {
+        assert!(tried.contains(&name), "{name} is no row");
+    }
     let once: BTreeSet<&&str> = tried.iter().collect();
     assert_eq!((once.len(), documented.len()), (tried.len(), tried.len()), "each has one name");
 }

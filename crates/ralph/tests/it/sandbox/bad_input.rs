@@ -2,11 +2,12 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
+use std::path::Path;
 use std::process::Command;
 
 use ralph_testkit::sealed::{Running, Sealed};
 
-use super::{backends, script};
+use super::{backends, inside, script};
 use crate::{repository, sealed};
 
 /// Returns the `ralph sandbox exec` command, to be changed.
@@ -79,6 +80,39 @@ fn bubblewrap_without_isolation_fails_its_self_test() {
     assert_eq!(ran.code, Some(2), "{}", ran.stderr);
     assert!(ran.stderr.contains("it failed the sandbox self-test"), "{}", ran.stderr);
     assert!(!sealed.project_dir().join("marker").exists());
+}
+
+#[test]
+fn bubblewrap_that_fails_once_is_started_once_more() {
+    let sealed = sealed();
+    let real = ["/usr/bin/bwrap", "/usr/local/bin/bwrap"];
+    let real = real.into_iter().find(|it| Path::new(it).exists());
+    let works = inside(&sealed, "bwrap", &["true"]).code == Some(0);
+    let (Some(real), true) = (real, works) else {
+        assert!(std::env::var_os("CI").is_none(), "CI must have a bwrap that works");
+        return;
+    };
+    let left = sealed.root().join("failures-left");
+    let failing = format!(
+        "#!/bin/sh\nif test -s {0}; then\n  sed -i 1d {0}\n  \
+         echo 'bwrap: Unable to apply mount flags: remount \"/x\": No such file or directory' >&2\n  \
+         exit 1\nfi\nexec {real} \"$@\"\n",
+        left.display()
+    );
+    sealed.write_program("bwrap", &failing);
+    let run = |failures: usize| {
+        fs::write(&left, "x\n".repeat(failures)).expect("written");
+        script(&sealed, "bwrap", "echo ran >> marker; exit 1")
+    };
+    let count_runs = || fs::read_to_string(sealed.project_dir().join("marker")).unwrap_or_default();
+    let quiet = run(0);
+    assert_eq!((quiet.code, count_runs().as_str()), (Some(1), "ran\n"), "{}", quiet.stderr);
+    // A program that fails with the same code is not started again.
+    let once = run(1);
+    assert_eq!((once.code, count_runs().as_str()), (Some(1), "ran\nran\n"), "{}", once.stderr);
+    let twice = run(2);
+    assert_eq!((twice.code, count_runs().as_str()), (Some(125), "ran\nran\n"), "{}", twice.stderr);
+    assert!(twice.stderr.contains("bwrap set up no sandbox"), "{}", twice.stderr);
 }
 
 #[test]

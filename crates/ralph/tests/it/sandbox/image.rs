@@ -19,7 +19,7 @@ const NAME: &str = "ralph-test:tools";
 /// Returns the image, if an engine runs it here. As root in CI one must; otherwise prints why
 /// there is no image.
 #[expect(clippy::print_stderr, reason = "what is left out must be seen")]
-pub(super) fn image() -> Option<&'static str> {
+pub(crate) fn image() -> Option<&'static str> {
     static MADE: OnceLock<Result<(), String>> = OnceLock::new();
     match MADE.get_or_init(make) {
         Ok(()) => Some(NAME),

@@ -17,6 +17,7 @@ mod vm;
 mod working;
 mod world;
 
+pub(crate) use image::image;
 use ralph_testkit::effort;
 use ralph_testkit::sealed::{Finished, Sealed};
 

@@ -4,6 +4,7 @@ use ralph_core::ports::AgentRequest;
 use ralph_model::agent::{AgentChoice, AgentKind};
 use ralph_model::context::{SectionCost, SectionName};
 use ralph_model::control::UserNote;
+use ralph_model::gate::GateStatus;
 use ralph_model::ids::{AskNumber, IterationNumber, Role, RunId};
 use ralph_model::judgement::Feedback;
 use ralph_model::memory::{ActiveConstraint, Memory};
@@ -112,4 +113,40 @@ fn instructions_for_a_reviewer_by_the_author_are_found() {
             None => forged.expect_violation(None),
         }
     }
+}
+
+#[test]
+fn fewer_tests_that_a_reviewer_does_not_learn_of_are_found() {
+    let learned = format!("{WHOLE}\ntests: 9 before, 1 now");
+    let message = "a reviewer does not learn of fewer tests: tests: 9 before, 1 now";
+    for (tests, prompt, found) in [
+        (1, WHOLE, Some(message)),
+        (1, learned.as_str(), None),
+        (9, WHOLE, None),
+        (10, WHOLE, None),
+    ] {
+        let mut forged = demanding(Role::Review);
+        forged.gate_with_tests(GateStatus::Passed, true, Some(9));
+        forged.gate_with_tests(GateStatus::Passed, true, Some(tests));
+        let before = forged.observer.violations.len();
+        forged.observer.check_prompt(&request(Role::Review, prompt), &forged.world);
+        let new: Vec<&str> =
+            forged.observer.violations[before..].iter().map(|it| it.message.as_str()).collect();
+        assert_eq!(new, found.into_iter().collect::<Vec<_>>(), "{tests} {prompt}");
+    }
+}
+
+#[test]
+fn a_finished_task_sets_the_number_of_tests_for_the_next_one() {
+    let mut forged = Forged::new(&plan(SimulatedWorkflow::Tasks));
+    forged.begin(1, Role::Implement);
+    forged.gate_with_tests(GateStatus::Passed, true, Some(9));
+    forged.gate_with_tests(GateStatus::Passed, true, Some(1));
+    let numbers = |forged: &Forged| {
+        let tests = &forged.observer.tests;
+        (tests.before["gate-0"], tests.now["gate-0"])
+    };
+    assert_eq!(numbers(&forged), (9, 1));
+    forged.end(vec![super::done(0)]);
+    assert_eq!(numbers(&forged), (1, 1));
 }
