@@ -328,7 +328,10 @@ fn replaces_a_program(stage: &Stage) {
     let end = stage.ralph(&["build"]);
     stage.check(&end, &REPORTED);
     let start = Stage::joined_stderr(&end);
-    assert!(start.contains("no file is protected: the gates run no script"), "{start}");
+    assert!(
+        start.contains("no file is protected: no gate names a script of the project"),
+        "{start}"
+    );
     assert!(!start.contains("unrelated"), "{start}");
     let report = stage.ralph(&["report"]).stdout;
     assert!(report.contains("`.venv/bin/mytest`: defines what a gate checks"), "{report}");
