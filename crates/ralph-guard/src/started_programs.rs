@@ -129,7 +129,9 @@ mod tests {
             let found = list_programs(text, &ShellState::default());
             let shown: Vec<String> = found
                 .iter()
-                .map(|it| [&[it.name.clone()], it.arguments.as_slice()].concat().join(" "))
+                .map(|it| {
+                    [std::slice::from_ref(&it.name), it.arguments.as_slice()].concat().join(" ")
+                })
                 .collect();
             assert!(shown.iter().any(|it| it == expect), "{text}: {shown:?}");
         }
