@@ -26,7 +26,7 @@ const LONGEST_JOB: Duration = Duration::from_hours(7 * 24);
 /// How often a job is given to a node, and the pause in between. A node whose network is cut can
 /// cost two: the service may answer its open request for jobs before it notices.
 const MOST_ATTEMPTS: u32 = 5;
-const RETRY_PAUSE: Duration = Duration::from_millis(500);
+const RETRY_PAUSE: Duration = Duration::from_millis(200);
 
 /// The pause before a server that did not answer is asked again.
 const ASK_PAUSE: Duration = Duration::from_millis(500);

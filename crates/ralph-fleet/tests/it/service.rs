@@ -94,7 +94,9 @@ fn another_node_takes_the_job_of_a_killed_one(form: Form) {
          ended {ended:?} after its worker could"
     );
     assert!(stopped < Duration::from_secs(1), "{stopped:?}");
-    assert!(took < HEARTBEAT + Duration::from_secs(2), "{took:?}");
+    // The server looks at the timers of workflows about once a second, and this takes two of them.
+    let lateness = Duration::from_secs(u64::from(form == Form::Workflow));
+    assert!(took < HEARTBEAT + Duration::from_secs(2) + lateness, "{took:?}");
     // No step of the job waits for the node that was killed.
     assert!(ended < Duration::from_secs(2), "{ended:?}");
 }

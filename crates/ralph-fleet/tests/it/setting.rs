@@ -145,7 +145,8 @@ fn start_server(data: &Path, port: u16, machine: Option<&Machine>, form: Form) -
     let program = std::env::var_os("RALPH_TEST_TEMPORAL")
         .expect("RALPH_TEST_TEMPORAL: the program that scripts/install-temporal prints");
     let ip = machine.map_or(Ipv4Addr::LOCALHOST, |it| it.ip);
-    let child = build_command_on(machine, &program)
+    let mut command = build_command_on(machine, &program);
+    command
         .args(["server", "start-dev", "--headless", "--log-level", "never"])
         // On one address that is not loopback, its parts do not find each other.
         .args(["--ip", if machine.is_some() { "0.0.0.0" } else { "127.0.0.1" }])
@@ -154,10 +155,13 @@ fn start_server(data: &Path, port: u16, machine: Option<&Machine>, form: Form) -
         .args(form.server_options())
         .stdin(Stdio::null())
         .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("the server starts");
+        .stderr(Stdio::null());
+    let mut child = command.spawn().expect("the server starts");
     wait_until("the server serves", || {
+        // It picks further ports, and another server that starts may be faster.
+        if child.try_wait().expect("a child").is_some() {
+            child = command.spawn().expect("the server starts");
+        }
         let mut command = build_command_on(machine, &program);
         command.args(["operator", "cluster", "health", "--address", &format!("{ip}:{port}")]);
         command.output().is_ok_and(|it| it.status.success())
