@@ -45,6 +45,8 @@ impl Engine<'_> {
             self.warn_once(warning)?;
         }
         if let Some(before) = self.state_to_restore(&order.purpose) {
+            // After a power cut an earlier call may have to be undone, whose tree this lets go.
+            self.ports.store.sync_events().map_err(EngineError::from)?;
             self.ports.vcs.keep_reachable(&self.git_mark(), &before);
         }
         self.ports.vcs.ensure_git_files_recorded();
