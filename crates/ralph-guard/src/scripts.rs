@@ -84,7 +84,7 @@ const ONLY_BY_FLAG: [&str; 9] =
 
 /// Programs that run the first path in their arguments.
 #[rustfmt::skip]
-const LAUNCHERS: [&str; 11] = [
+const FIRST_PATH_RUNNERS: [&str; 11] = [
     "setarch", "linux32", "linux64", "i386", "x86_64", "xvfb-run", "valgrind", "kcov", "rr", "gdb",
     "entr",
 ];
@@ -313,7 +313,7 @@ impl ScriptFinder<'_> {
         }
         let is_operand = |word: &&Word| !word.raw().starts_with('-');
         let cwd = command.cwd.as_deref();
-        if LAUNCHERS.contains(&command.name()) {
+        if FIRST_PATH_RUNNERS.contains(&command.name()) {
             let is_path = |word: &&Word| word.raw().contains('/') && !word.raw().ends_with('/');
             self.add_all(arguments.iter().filter(is_operand).find(is_path), cwd, &[]);
         }

@@ -234,6 +234,7 @@ mod tests {
     use std::fs;
 
     use super::*;
+    use crate::named_commands::parse_program;
 
     #[test]
     fn targets_lead_to_their_commands() {
@@ -265,14 +266,7 @@ mod tests {
             ("just test", &["cd web && npm test", "sh x.sh", "#!/bin/sh\ncd web\n./style.sh"]),
             ("just ci::all", &["sh ci/all.sh"]),
         ] {
-            let mut words = command.split(' ').map(str::to_owned);
-            let name = words.next().expect("a program");
-            let program = StartedProgram {
-                name,
-                arguments: words.collect(),
-                directory: None,
-                variables: Vec::new(),
-            };
+            let program = parse_program(command);
             let found = find_target_commands(&program, project).expect("a file").texts;
             assert_eq!(found, expect, "{command}");
         }

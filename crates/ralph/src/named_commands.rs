@@ -30,3 +30,15 @@ pub(crate) fn read_option<'a>(
         value => Some(value),
     })
 }
+
+/// Returns a program with its arguments, which blanks separate.
+#[cfg(test)]
+pub(crate) fn parse_program(command: &str) -> ralph_guard::StartedProgram {
+    let mut words = command.split(' ').map(str::to_owned);
+    ralph_guard::StartedProgram {
+        name: words.next().expect("a program"),
+        arguments: words.collect(),
+        directory: None,
+        variables: Vec::new(),
+    }
+}

@@ -162,6 +162,7 @@ fn read_scripts(package: &Path, names: &[String]) -> Option<NamedCommands> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::named_commands::parse_program;
 
     #[test]
     fn scripts_lead_to_their_commands() {
@@ -202,10 +203,7 @@ mod tests {
             ("npm audit", &[]),
             ("cargo test", &[]),
         ] {
-            let mut words = command.split(' ').map(str::to_owned);
-            let name = words.next().expect("a program");
-            let (arguments, variables) = (words.collect(), Vec::new());
-            let program = StartedProgram { name, arguments, directory: None, variables };
+            let program = parse_program(command);
             let found = find_package_scripts(&program, project);
             let texts: Vec<String> = found.iter().map(|it| it.texts.join("\n")).collect();
             assert_eq!(texts, expect, "{command}");

@@ -202,6 +202,7 @@ mod tests {
     use std::fs;
 
     use super::*;
+    use crate::named_commands::parse_program;
 
     #[test]
     fn names_lead_to_their_commands() {
@@ -247,10 +248,7 @@ cov = "sh ci/hatch.sh"
             ("uv run poe other", &[]),
             ("pytest test", &[]),
         ] {
-            let mut words = command.split(' ').map(str::to_owned);
-            let name = words.next().expect("a program");
-            let (arguments, variables) = (words.collect(), Vec::new());
-            let program = StartedProgram { name, arguments, directory: None, variables };
+            let program = parse_program(command);
             let found = find_table_commands(&program, project);
             let texts: Vec<&String> = found.iter().flat_map(|it| &it.texts).collect();
             assert_eq!(texts, expect, "{command}");

@@ -500,17 +500,21 @@ mod tests {
         assert!(kept.restore_overwritten().is_empty(), "reported once");
     }
 
-    #[test]
+    /// Returns a directory for temporary files and one on another file system; `None` if both are the
+    /// same here.
     #[cfg(target_os = "linux")]
-    fn on_another_file_system_a_large_file_is_copied() {
-        use std::os::unix::fs::MetadataExt as _;
+    fn make_directories_on_two_devices() -> Option<[tempfile::TempDir; 2]> {
         let directory = tempfile::tempdir().expect("a directory");
         let elsewhere = tempfile::tempdir_in("/dev/shm").expect("a directory");
         let device = |path: &Path| fs::metadata(path).expect("there").dev();
-        // Temporary files may be there too.
-        if device(directory.path()) == device(elsewhere.path()) {
-            return;
-        }
+        let differ = device(directory.path()) != device(elsewhere.path());
+        differ.then_some([directory, elsewhere])
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn on_another_file_system_a_large_file_is_copied() {
+        let Some([directory, elsewhere]) = make_directories_on_two_devices() else { return };
         let (source, store) = (directory.path().join("objects"), elsewhere.path().join("kept"));
         write_files(&source, &[("pack/pack-1.pack", "start")]);
         let pack = File::options().write(true).open(source.join("pack/pack-1.pack"));
@@ -529,13 +533,7 @@ mod tests {
     #[cfg(target_os = "linux")]
     fn on_another_file_system_only_so_much_is_copied() {
         assert_eq!(MOST_COPIED_ELSEWHERE, 1 << 30, "docs/cheats.md says 1 GiB");
-        let directory = tempfile::tempdir().expect("a directory");
-        let elsewhere = tempfile::tempdir_in("/dev/shm").expect("a directory");
-        let device = |path: &Path| fs::metadata(path).expect("there").dev();
-        // Temporary files may be there too.
-        if device(directory.path()) == device(elsewhere.path()) {
-            return;
-        }
+        let Some([directory, elsewhere]) = make_directories_on_two_devices() else { return };
         let (source, store) = (directory.path().join("objects"), elsewhere.path().join("kept"));
         for pack in ["pack/pack-1.pack", "pack/pack-2.pack"] {
             write_files(&source, &[(pack, "start")]);

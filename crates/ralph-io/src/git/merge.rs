@@ -31,7 +31,7 @@ struct MergeSides {
     /// The trees of both.
     ours: String,
     theirs: String,
-    /// The commit that both come from, with its tree. None if there is none.
+    /// The commit that both come from, with its tree; `None` for unrelated histories.
     base: Option<(String, String)>,
 }
 

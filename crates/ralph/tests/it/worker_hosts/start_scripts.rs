@@ -91,7 +91,7 @@ echo 4711
 
 /// A pod gets the variables of its machine, and its command is a line of the file.
 const KUBECTL: &str = r#"
-line=$(sed -n 's/.*command: \[\(.*\)\]/\1/p' | sed 's/", "/" "/g; s|/work/clone|ROOT/machines/clone|')
+line=$(sed -n 's/.*command: \[\(.*\)\]/\1/p' | sed 's/", "/" "/g; s|/job/clone|ROOT/machines/clone|')
 env -i sh -c '. ROOT/machine; eval "$1"' - "$line" </dev/null >/dev/null 2>&1 &
 "#;
 
