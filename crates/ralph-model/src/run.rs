@@ -24,6 +24,8 @@ use crate::outcome::Outcome;
 use crate::parallel_state::ParallelState;
 use crate::plan::PlanState;
 use crate::recipe::{HistoryOwner, Recipe};
+use crate::review::ReviewStatus;
+use crate::task::TaskStatus;
 use crate::task_state::TaskState;
 use crate::units::{Millis, Timestamp};
 use crate::worktree::{AutorunChange, Checkpoint, CommitId, EndSnapshot, TreeId};
@@ -80,8 +82,9 @@ pub struct RunState {
     pub handoffs: Vec<Handoff>,
     /// Memory compacted from older handoffs.
     pub memory: Option<Box<Memory>>,
-    /// How many reviews left no verdict in a list that agents own. Each is followed by a question
-    /// for it.
+    /// The task whose review left no verdict in a list that agents own. A question for it is next.
+    pub missing_verdict: Option<TaskId>,
+    /// How many such questions were asked.
     pub verdict_questions: u32,
     /// What has accumulated since the last compaction.
     pub since_compaction: SinceCompaction,
@@ -162,8 +165,19 @@ impl RunState {
     pub fn last_iteration(&self) -> u32 {
         let is_open = self.current.as_ref().is_some_and(|current| current.role == Role::Compact);
         let compactions = self.since_compaction.compactions.saturating_add(u32::from(is_open));
-        let free = compactions.saturating_add(self.verdict_questions);
+        let due = u32::from(self.is_verdict_question_due());
+        let free = compactions.saturating_add(self.verdict_questions).saturating_add(due);
         self.recipe.limits.iterations.saturating_add(free)
+    }
+
+    /// Returns whether the next iteration is a question for a missing verdict. The user may have
+    /// skipped the task, or edited it.
+    fn is_verdict_question_due(&self) -> bool {
+        let tasks = self.tasks.as_ref().zip(self.missing_verdict.as_ref());
+        tasks.and_then(|(tasks, id)| tasks.list.find_task(id)).is_some_and(|task| {
+            matches!(task.status, TaskStatus::Pending | TaskStatus::InProgress)
+                && task.review.status == ReviewStatus::NeedsReview
+        })
     }
 
     /// Returns what the run has used, with its workers.

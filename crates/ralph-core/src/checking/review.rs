@@ -51,7 +51,8 @@ const EXAMPLE: &str = r#"{
 /// What a valid verdict must contain besides its decision.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct VerdictDemands<'a> {
-    /// The criteria that an approval must give evidence for.
+    /// The criteria that an approval must give evidence for. Without any it gives evidence for
+    /// something.
     pub criteria: &'a [String],
     /// The token in the prompt, if one was given.
     pub token: Option<&'a str>,
@@ -73,7 +74,15 @@ pub(crate) fn check_answer(reply: &Reply, demands: VerdictDemands<'_>) -> Result
     let mut shown: Vec<usize> = Vec::new();
     // Spaces, marks and characters of no width say nothing.
     let has_words = |evidence: &str| evidence.chars().any(char::is_alphanumeric);
-    for check in answer.criteria.iter().filter(|check| has_words(&check.evidence)) {
+    let evident = || answer.criteria.iter().filter(|check| has_words(&check.evidence));
+    if demands.criteria.is_empty() && evident().next().is_none() {
+        return Err(
+            "it approves without an entry in `criteria` with `evidence`. The task lists no \
+                    criteria: name what it asks for, and what shows that it is done"
+                .to_owned(),
+        );
+    }
+    for check in evident() {
         shown.extend(find_criterion(demands.criteria, &shown, &check.criterion));
     }
     let missing: Vec<String> = (demands.criteria.iter().enumerate())

@@ -307,7 +307,7 @@ impl<'a> Engine<'a> {
             Step::Wait { until, reason } => self.wait_until(until, reason)?,
             Step::RecordPlanState => self.record_plan_state()?,
             Step::Observe => {
-                self.restore_lost_plan()?;
+                self.keep_or_restore_plan()?;
                 if self.state.recipe.is_list_owned_by_agent() {
                     self.read_agent_list()?;
                     self.observe_changes()?;
@@ -334,12 +334,7 @@ impl<'a> Engine<'a> {
             Step::Commit { message, command } => self.commit_work(message, command)?,
             Step::FindCommit => self.find_unrecorded_commit()?,
             Step::Scm { command, args } => self.run_scm(&command, &args)?,
-            Step::Rollback => {
-                let checkpoint = self.map_current(|current| current.checkpoint().cloned());
-                let checkpoint = checkpoint.flatten().unwrap_or(Checkpoint::None);
-                let kept = self.ports.vcs.roll_back(&self.git_mark(), &checkpoint)?;
-                self.record_event(Event::Landed { landed: Landed::RolledBack { kept } })?;
-            }
+            Step::Rollback => self.roll_back()?,
             Step::SaveToFailureBranch => self.save_failed_work(moment)?,
             Step::Skip { skip, left } => self.skip_task(skip, left)?,
             Step::WaitWhilePaused => self.wait_while_paused()?,
@@ -360,6 +355,8 @@ impl<'a> Engine<'a> {
                 self.publish_view(ViewKind::State)?;
                 self.publish_attempts(moment)?;
             }
+            // The user may have added a task meanwhile.
+            Step::Finish(_) if self.state.current.is_none() && self.merge_task_file_edits()? => {}
             Step::Finish(outcome) => return Err(StepError::Outcome(outcome)),
         }
         Ok(())
@@ -371,6 +368,19 @@ impl<'a> Engine<'a> {
     fn record_event(&mut self, event: Event) -> Result<(), EngineError> {
         let Ports { store, clock, ui, .. } = &mut self.ports;
         record_with(&mut self.state, *store, *clock, *ui, event)
+    }
+
+    /// Goes back to the checkpoint. The list stays as it is now: the user's edits of it may be newer.
+    fn roll_back(&mut self) -> Result<(), StepError> {
+        let checkpoint = self.map_current(|current| current.checkpoint().cloned());
+        let checkpoint = checkpoint.flatten().unwrap_or(Checkpoint::None);
+        let was_current = self.is_task_file_current();
+        let kept = self.ports.vcs.roll_back(&self.git_mark(), &checkpoint)?;
+        if was_current && !self.is_task_file_current() {
+            self.write_task_file()?;
+        }
+        self.record_event(Event::Landed { landed: Landed::RolledBack { kept } })
+            .map_err(StepError::from)
     }
 
     fn wait_until(&mut self, until: Timestamp, reason: WaitReason) -> Result<(), StepError> {

@@ -72,6 +72,7 @@ pub fn start_state(first: &Recorded) -> Result<RunState, FoldError> {
         passed_trees: BTreeMap::new(),
         test_numbers: tests.collect(),
         removed_items: Vec::new(),
+        missing_verdict: None,
         verdict_questions: 0,
         autorun_changes: BTreeSet::new(),
         files_with_shapes: BTreeSet::new(),
@@ -157,6 +158,12 @@ pub fn apply_event(state: &mut RunState, recorded: &Recorded) -> Result<(), Fold
         Event::BaselineChecked { result } => apply_baseline_result(state, result),
         Event::IterationStarted { iteration, role, task } => {
             state.iterations = iteration.0;
+            if *role != Role::Compact
+                && let Some(unjudged) = state.missing_verdict.take()
+                && (*role, task.as_ref()) == (Role::Review, Some(&unjudged))
+            {
+                state.verdict_questions = state.verdict_questions.saturating_add(1);
+            }
             if let (Some(tasks), Some(task), Role::Implement | Role::Fix) =
                 (&mut state.tasks, task, role)
                 && state.recipe.ownership().marks_task_in_progress()

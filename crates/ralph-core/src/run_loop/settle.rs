@@ -74,11 +74,16 @@ pub fn settle_iteration(recipe: &Recipe, tasks: &TaskState, current: &Iteration)
         Some((round, limit)) => (round.saturating_sub(1), limit),
         None => (log_failed, work.attempt_limit(list, task)),
     };
-    let attempt = match (&judgement.failed, refusal) {
+    let mut attempt = match (&judgement.failed, refusal) {
         (Some(failed), _) => Some(failed.clone()),
         (None, Some(output)) => Some(build_refused_attempt(current, output, failed_before, limit)),
         (None, None) => None,
     };
+    // What the next attempt starts from: with a list that the agent had damaged and ralph restored.
+    let left = current.landed().iter().rev().find_map(Landed::surveyed_tree);
+    if let (Some(failed), Some(left)) = (&mut attempt, left) {
+        failed.attempt.tree = Some(left.clone());
+    }
     // Failures before a review are no longer in the log; the list still counts them.
     let counted = list.find_task(task).map_or(0, |task| task.attempts);
     let attempts = counted.max(log_failed + 1);

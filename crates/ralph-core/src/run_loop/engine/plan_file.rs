@@ -35,20 +35,20 @@ impl Engine<'_> {
     pub(super) fn record_plan_state(&mut self) -> Result<(), EngineError> {
         let Some(plan) = self.state.recipe.plan.clone() else { return Ok(()) };
         let look = self.inspect_plan(&plan);
-        self.record_event(Event::PlanSeen { look })?;
-        // Only now: a comparison with the new copy would find no item removed.
-        self.ports.store.keep_plan(&plan.file);
-        Ok(())
+        self.record_event(Event::PlanSeen { look })
     }
 
-    /// Restores the plan if the agent lost it. Safe to repeat after a crash.
-    pub(super) fn restore_lost_plan(&mut self) -> Result<(), StepError> {
+    /// Restores the plan if the agent lost it, and otherwise keeps a copy of it: only now, because
+    /// a comparison with the new copy would find no item removed. Safe to repeat after a crash.
+    pub(super) fn keep_or_restore_plan(&mut self) -> Result<(), StepError> {
         let Some(plan) = self.state.recipe.plan.clone() else { return Ok(()) };
-        let is_lost =
-            self.map_current(|current| current.plan().is_some_and(PlanState::needs_restore));
-        if is_lost == Some(true) {
-            let restored = self.ports.store.restore_plan(&plan.file);
-            self.warn_on_error(restored)?;
+        match self.map_current(|current| current.plan().map(PlanState::needs_restore)).flatten() {
+            Some(true) => {
+                let restored = self.ports.store.restore_plan(&plan.file);
+                self.warn_on_error(restored)?;
+            }
+            Some(false) => self.ports.store.keep_plan(&plan.file),
+            None => {}
         }
         Ok(())
     }

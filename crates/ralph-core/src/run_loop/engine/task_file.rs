@@ -38,15 +38,21 @@ impl Engine<'_> {
         Ok(())
     }
 
+    /// Writes the list to the task file, and records that.
+    pub(super) fn write_tasks(&mut self) -> Result<(), EngineError> {
+        self.write_task_file()?;
+        self.record_event(Event::TasksWritten)
+    }
+
     /// Writes the list to the task file. If that fails, the list is still in the journal,
     /// and the run continues.
-    pub(super) fn write_tasks(&mut self) -> Result<(), EngineError> {
+    pub(super) fn write_task_file(&mut self) -> Result<(), EngineError> {
         if let (Some(work), Some(tasks)) = (self.task_work(), &self.state.tasks) {
             let order = ListOrder { list: &tasks.list, changes: &[], touched: &tasks.touched };
             let written = self.ports.store.write_tasks(&work.file, &order);
             self.warn_on_error(written)?;
         }
-        self.record_event(Event::TasksWritten)
+        Ok(())
     }
 
     /// Writes the list to the task file as it will be once this landing is done.
@@ -93,6 +99,12 @@ impl Engine<'_> {
                 self.record_list(tasks.list.clone(), vec![remark])
             }
         }
+    }
+
+    /// Returns whether the task file matches the list. True if there is none.
+    pub(super) fn is_task_file_current(&mut self) -> bool {
+        let (Some(work), Some(tasks)) = (self.task_work(), &self.state.tasks) else { return true };
+        self.ports.store.check_task_file(&work.file, &tasks.list) == TasksFound::Same
     }
 
     /// Returns whether the task file matches the list, or the list as already committed.

@@ -74,8 +74,9 @@ pub(super) fn end_iteration(state: &mut RunState, at: Timestamp) {
     close_iteration(state, at);
     let tasks = state.tasks.as_ref();
     let reviewed = reviewed.and_then(|id| tasks?.list.find_task(&id));
-    if reviewed.is_some_and(|task| is_verdict_missing(state, task)) {
-        state.verdict_questions = state.verdict_questions.saturating_add(1);
+    let unjudged = reviewed.filter(|task| is_verdict_missing(state, task));
+    if let Some(task) = unjudged.map(|task| task.id.clone()) {
+        state.missing_verdict = Some(task);
     }
 }
 

@@ -1,5 +1,8 @@
 //! The list itself: errors in it, edits of it during a run, and changes that agents propose.
 
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+
 use serde_json::{Value, json};
 
 use super::{assert_clean, assert_statuses, build, handoff, list, made, plan, project, settings};
@@ -288,4 +291,32 @@ fn amendments_of_work_that_failed_are_not_applied() {
     let sealed = project(&[task("a", &[]), task("b", &["a"])], &calls, &with);
     build(&sealed, &[]).expect_code(1);
     assert_statuses(&sealed, &[("a", "failed"), ("b", "pending")]);
+}
+
+#[test]
+fn a_task_that_is_added_while_the_last_one_is_pushed_is_done_too() {
+    let message = json!({ "when": { "role": "message" }, "do": [{ "text": "Add it" }] });
+    let calls = json!([message, writes("$RALPH_TASK.txt")]);
+    let scm = json!({ "scm": { "command": "git", "tasks": ["commit", "push origin main"] } });
+    let sealed = project(&[task("a", &[])], &calls, &settings(scm));
+    sealed.trust_project(&[]);
+    let remote = sealed.root().join("remote.git");
+    sealed.run_git(&["init", "--bare", "--quiet", &remote.to_string_lossy()]);
+    sealed.run_git(&["remote", "add", "origin", &remote.to_string_lossy()]);
+    let plan = sealed.project_dir().join("plan.json");
+    let added = format!("s/\"tasks\": \\[/\"tasks\": [{},/", task("b", &[]));
+    let edit = format!(
+        "#!/bin/sh\n[ -e edited ] || {{ touch edited; sed -i '{added}' '{}'; }}\n",
+        plan.display()
+    );
+    let hook = remote.join("hooks/post-receive");
+    fs::write(&hook, edit).expect("written");
+    fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).expect("executable");
+    build(&sealed, &[]).expect_code(0);
+    assert_statuses(&sealed, &[("b", "done"), ("a", "done")]);
+    assert_eq!(
+        sealed.run_git(&["rev-parse", "origin/main"]),
+        sealed.run_git(&["rev-parse", "HEAD"])
+    );
+    assert_clean(&sealed);
 }
