@@ -230,14 +230,13 @@ pub trait Vcs {
         to: &Checkpoint,
     ) -> Result<Option<String>, VcsError>;
 
-    /// Restores everything in the work tree to a checkpoint except the paths of a scope,
-    /// after saving what that removes to a ref. Returns the ref, or nothing if nothing
-    /// else had changed.
-    fn restore_outside_scope(
+    /// Restores some paths in the work tree to a checkpoint, after saving what that removes to a
+    /// ref. Returns the ref, or nothing if none of them had changed.
+    fn restore_paths(
         &mut self,
         mark: &IterationMark,
         to: &Checkpoint,
-        scope: &[Pattern],
+        is_restored: &dyn Fn(&str) -> bool,
     ) -> Result<Option<String>, VcsError>;
 
     /// Gives the files of the work tree that are to be replaced the content that they have in a

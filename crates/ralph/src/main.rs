@@ -33,7 +33,6 @@ mod preview;
 mod project;
 mod recipe;
 mod recording;
-mod refused_paths;
 mod run_context;
 mod run_stats;
 mod runner_files;

@@ -33,7 +33,9 @@ use crate::tasks::next_work::{NextWork, WorkChoice, choose_work, find_due_compac
 
 pub use gates::build_cached_result;
 pub(in crate::run_loop) use gates::select_due_gates;
-pub(crate) use gates::{find_forbidden_paths, find_protected_paths, needs_recheck};
+pub(crate) use gates::{
+    find_forbidden_paths, find_protected_paths, is_forbidden_path, needs_recheck,
+};
 pub(crate) use landing::build_commit_message;
 
 /// The next thing the engine does.

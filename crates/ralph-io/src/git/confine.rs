@@ -1,29 +1,25 @@
-//! Restores a checkpoint except for paths that the attempt was allowed to change.
+//! Restores the paths of a checkpoint that the attempt was not allowed to change.
 //!
 //! Not here: restoring everything.
 
 use ralph_core::ports::VcsError;
-use ralph_model::glob::Pattern;
 use ralph_model::run::IterationMark;
 use ralph_model::worktree::Checkpoint;
 
 use super::vcs::{GitVcs, format_kept_ref};
 
 impl GitVcs {
-    /// Restores everything outside a scope. HEAD stays where it is.
-    pub(super) fn confine_to(
+    /// Restores some paths. HEAD stays where it is.
+    pub(super) fn restore_some_paths(
         &mut self,
         mark: &IterationMark,
         to: &Checkpoint,
-        scope: &[Pattern],
+        is_restored: &dyn Fn(&str) -> bool,
     ) -> Result<Option<String>, VcsError> {
         let mut target = self.build_restore_target(mark, to)?;
         let now = self.shadow.survey_tree(&self.repository)?;
-        let is_allowed = |path: &[u8]| {
-            let path = self.repository.name_bytes_from_project(path);
-            scope.iter().any(|pattern| pattern.matches(&path))
-        };
-        target.tree = self.build_tree_with(&target.tree, is_allowed, &now)?;
+        let is_left = |path: &[u8]| !is_restored(&self.repository.name_bytes_from_project(path));
+        target.tree = self.build_tree_with(&target.tree, is_left, &now)?;
         let head = self.repository.head()?;
         let place = target.place.take();
         // What was staged before is meaningless on top of further commits, which stay.

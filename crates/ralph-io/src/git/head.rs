@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use ralph_core::ports::VcsError;
-use ralph_model::worktree::{CheckedOut, CommitId, TreeId};
+use ralph_model::worktree::{CheckedOut, CommitId};
 use rustix::process::geteuid;
 
-use super::object_store::{format_id, hash_object, parse_id};
+use super::object_store::parse_id;
 use super::ref_files::read_packed_ref;
 use super::repository::GitRepository;
 use super::shadow::GitFileStamp;
@@ -19,9 +19,6 @@ use crate::bounded_read;
 
 /// Enough for a name or an id; an agent may have replaced the file by anything.
 const LARGEST_REF: u64 = 4096;
-
-/// Larger files are no scripts or tests.
-const MOST_PROTECTED_BYTES: u64 = 16 << 20;
 
 /// The state of HEAD.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -264,21 +261,6 @@ impl GitRepository {
             self.commands.run(self.build_plumbing(&["rev-parse", "--quiet", "--verify", name]))?;
         let id = String::from_utf8_lossy(&ran.stdout).trim_end().to_owned();
         Ok((ran.code == 0).then_some(id))
-    }
-
-    /// Returns whether a file of the project is neither what a tree has at its path nor what is
-    /// committed. False if that cannot be found out. No filter of the project is run.
-    pub fn is_uncommitted_since(&self, TreeId(tree): &TreeId, path: &str) -> bool {
-        let file = self.project.join(path);
-        let Ok(below) = file.strip_prefix(&self.top) else { return false };
-        let find = |tree: &str| self.resolve_name(&format!("{tree}:{}", below.display())).ok();
-        let is_known = |tree: &str| {
-            self.resolve_name(&format!("{tree}^{{tree}}")).is_ok_and(|found| found.is_some())
-        };
-        let now = bounded_read::read_file(&file, MOST_PROTECTED_BYTES).ok();
-        let now = now.map(|bytes| format_id(&hash_object("blob", &bytes)));
-        let is_same = |tree: &str| find(tree).is_none_or(|then| then == now);
-        is_known(tree) && is_known("HEAD") && !is_same(tree) && !is_same("HEAD")
     }
 
     /// Returns the tree of a commit, or the empty tree for `None`.

@@ -92,11 +92,11 @@ impl Vcs for NoRepository {
         Ok(None)
     }
 
-    fn restore_outside_scope(
+    fn restore_paths(
         &mut self,
         _: &IterationMark,
         _: &Checkpoint,
-        _: &[Pattern],
+        _: &dyn Fn(&str) -> bool,
     ) -> Result<Option<String>, VcsError> {
         Ok(None)
     }

@@ -430,16 +430,16 @@ impl Vcs for GitVcs {
         }
     }
 
-    fn restore_outside_scope(
+    fn restore_paths(
         &mut self,
         mark: &IterationMark,
         to: &Checkpoint,
-        scope: &[Pattern],
+        is_restored: &dyn Fn(&str) -> bool,
     ) -> Result<Option<String>, VcsError> {
         self.repair_repository(to);
         match to {
             Checkpoint::None => Ok(None),
-            Checkpoint::Git { .. } => self.confine_to(mark, to, scope),
+            Checkpoint::Git { .. } => self.restore_some_paths(mark, to, is_restored),
         }
     }
 

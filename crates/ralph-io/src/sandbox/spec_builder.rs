@@ -470,13 +470,14 @@ impl SpecBuilder {
         process: SandboxedProcess,
     ) {
         let mut protected = ProtectedPaths::default();
-        for setting in &policy.ro {
-            protected.add_setting(places, setting);
-        }
         match process {
-            // Hooks and filters that git runs must not change what makes git run them.
+            // Hooks and filters that git runs must not change what makes git run them. What agents
+            // may not change, ralph restores with git.
             SandboxedProcess::Git => protected.add_git_execution_files(places),
             SandboxedProcess::Agent | SandboxedProcess::Gate => {
+                for setting in &policy.ro {
+                    protected.add_setting(places, setting);
+                }
                 for name in AUTORUN_CONFIGURATION {
                     protected.add_path(&places.project.join(name), WhenAbsent::for_name(name));
                 }

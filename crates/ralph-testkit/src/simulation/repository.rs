@@ -7,7 +7,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use ralph_core::ports::FailureBranchOrder;
-use ralph_model::glob::Pattern;
 use ralph_model::handoff::{FileAction, FileTouched};
 use ralph_model::run::IterationMark;
 use ralph_model::task::TaskList;
@@ -260,18 +259,17 @@ impl SimulatedRepository {
     }
 
     /// Resets everything outside a scope to a state, after keeping what that removes.
-    pub fn reset_outside_scope(
+    pub fn restore_paths(
         &mut self,
         to: &RepositoryState,
-        scope: &[Pattern],
+        is_restored: &dyn Fn(&str) -> bool,
         name: &str,
     ) -> Option<String> {
         let (now, target) = (self.number_work_tree(), self.find_tree(to.tree));
-        let is_in = |path: &str| scope.iter().any(|pattern| pattern.matches(path));
         let mut confined: Tree = (*target).clone();
-        confined.retain(|path, _| !is_in(path));
-        let inside = self.work.iter().filter(|(path, _)| is_in(path));
-        confined.extend(inside.map(|(path, content)| (path.clone(), content.clone())));
+        confined.retain(|path, _| is_restored(path));
+        let left = self.work.iter().filter(|(path, _)| !is_restored(path));
+        confined.extend(left.map(|(path, content)| (path.clone(), content.clone())));
         let first = self.kept.contains_key(name).then(|| name.to_owned());
         if confined == self.work {
             return first;

@@ -178,17 +178,14 @@ impl Vcs for SharedWorld {
         Ok(Some("refs/ralph/kept".into()))
     }
 
-    /// The world's tree is a single file: it is in the scope as a whole, or not at all.
-    fn restore_outside_scope(
+    /// The world's tree is a single file: it is restored as a whole, or not at all.
+    fn restore_paths(
         &mut self,
         mark: &IterationMark,
         to: &Checkpoint,
-        scope: &[Pattern],
+        is_restored: &dyn Fn(&str) -> bool,
     ) -> Result<Option<String>, VcsError> {
-        if scope.iter().any(|pattern| pattern.matches("tree")) {
-            return Ok(None);
-        }
-        self.roll_back(mark, to)
+        if is_restored("tree") { self.roll_back(mark, to) } else { Ok(None) }
     }
 
     fn reset_history(

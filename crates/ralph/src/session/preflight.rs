@@ -15,10 +15,10 @@ use ralph_ui::size::ByteSize;
 use super::has_own_work;
 use crate::cli_error::{CliError, to_engine_error};
 use crate::crash_recovery::{CheckoutChange, find_checkout_change};
+use crate::isolation;
 use crate::project::Project;
 use crate::run_context::{self, DirtyPlan};
 use crate::settings::LoadedSettings;
-use crate::{isolation, refused_paths};
 
 /// What a run would start with.
 pub(crate) struct PreflightInputs<'a> {
@@ -49,7 +49,7 @@ enum AppliesTo {
 }
 
 /// The checks, in their order.
-const PREFLIGHT: [PreflightCheck; 9] = [
+const PREFLIGHT: [PreflightCheck; 8] = [
     PreflightCheck { applies: AppliesTo::Both, check: check_repository_exists },
     PreflightCheck { applies: AppliesTo::Both, check: check_can_have_workers },
     PreflightCheck { applies: AppliesTo::Both, check: check_worker_host_exists },
@@ -58,16 +58,7 @@ const PREFLIGHT: [PreflightCheck; 9] = [
     PreflightCheck { applies: AppliesTo::Both, check: check_can_commit },
     PreflightCheck { applies: AppliesTo::Resumed, check: check_history_unmoved },
     PreflightCheck { applies: AppliesTo::Both, check: check_tree_is_clean },
-    PreflightCheck { applies: AppliesTo::New, check: check_refused_paths_restored },
 ];
-
-/// Fails if protected paths are still as the last run left them, which was refused for it.
-fn check_refused_paths_restored(run: &PreflightInputs<'_>) -> Result<(), CliError> {
-    match run.repository {
-        Some(repository) => refused_paths::check_restored(run.layout, repository),
-        None => Ok(()),
-    }
-}
 
 /// Fails if the recipe needs a repository that does not exist.
 fn check_repository_exists(run: &PreflightInputs<'_>) -> Result<(), CliError> {

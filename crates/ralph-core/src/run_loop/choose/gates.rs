@@ -1,6 +1,8 @@
 //! Chooses the next gate: which are due after this iteration, which count as passed, and
 //! which refusals come before any of them.
 
+use std::iter;
+
 use ralph_model::agent_call_state::AgentCallEnd;
 use ralph_model::event::Purpose;
 use ralph_model::gate::{
@@ -238,11 +240,16 @@ pub(crate) fn find_forbidden_paths(
     current: &Iteration,
     observation: &Observation,
 ) -> Vec<String> {
-    let recipe = &state.recipe;
-    let is_forbidden =
-        |path: &str| recipe.is_protected(path) || !glob::is_in_scope(&recipe.scope, path);
     let paths = observation.files.iter().map(|file| file.path.as_str());
-    drop_named_paths(state, Some(current), paths.filter(|path| is_forbidden(path)))
+    let paths = paths.filter(|path| is_forbidden_path(state, current, path));
+    paths.map(str::to_owned).collect()
+}
+
+/// Returns whether this iteration may not change a path.
+pub(crate) fn is_forbidden_path(state: &RunState, current: &Iteration, path: &str) -> bool {
+    let recipe = &state.recipe;
+    let is_forbidden = recipe.is_protected(path) || !glob::is_in_scope(&recipe.scope, path);
+    is_forbidden && !drop_named_paths(state, Some(current), iter::once(path)).is_empty()
 }
 
 /// Returns the changed paths that are protected. A task written by the user permits the

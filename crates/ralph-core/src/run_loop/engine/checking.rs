@@ -67,10 +67,14 @@ impl Engine<'_> {
         let changed =
             self.map_current(|current| choose::find_forbidden_paths(&self.state, current, &now));
         let mut reasons = Vec::new();
+        let mut survey = now.to_survey();
         if let Some(paths) = changed.filter(|paths| !paths.is_empty()) {
             let paths = paths.join(", ");
-            reasons
-                .push(format!("protected paths were changed while it ran, restore them: {paths}"));
+            let place = self.restore_forbidden_paths()?;
+            let text = "protected paths were changed while it ran, and were restored";
+            self.record_event(Event::Warned { text: format!("{text}: {paths}{place}") })?;
+            reasons.push(format!("{text}: {paths}"));
+            survey = self.ports.vcs.survey_tree()?.unwrap_or(survey);
         }
         if !now.git_tampering.is_empty() {
             let paths = now.git_tampering.join(", ");
@@ -85,7 +89,7 @@ impl Engine<'_> {
             result.hash = Some(hasher.finish_hash());
             result.reason = Some(reason);
         }
-        Ok(Some(now.to_survey()))
+        Ok(Some(survey))
     }
 
     /// Returns the work tree after a gate, where it is compared with what the gates check.

@@ -1,7 +1,5 @@
 //! Rollbacks: the user's work is not lost, and the iteration's work is kept.
 
-use ralph_model::glob::Pattern;
-
 use super::*;
 
 /// Rolls back what `iteration` did, and returns the ref that keeps it.
@@ -353,16 +351,16 @@ fn paths_outside_a_scope_are_restored_and_the_rest_stays() {
     world.write("target/ignored", "built\n");
     world.remove("a.txt");
     world.git(&["add", "--all"]);
-    let scope = [Pattern::for_path("ralph/tasks.json").expect("a pattern")];
+    let is_outside = |path: &str| path != "ralph/tasks.json";
     let kept =
-        git.restore_outside_scope(&mark(1), &checkpoint, &scope).expect("confined").expect("a ref");
+        git.restore_paths(&mark(1), &checkpoint, &is_outside).expect("restored").expect("a ref");
     let mut expect = before.clone();
     expect.files.insert("ralph/tasks.json".into(), "{}\n".into());
     expect.files.insert("target/ignored".into(), "built\n".into());
     assert_eq!(world.users(), expect);
     assert_eq!(world.git(&["show", &format!("{kept}:new/file.txt")]), "new");
     // Done again, as after a crash, it is the same.
-    let again = git.restore_outside_scope(&mark(1), &checkpoint, &scope).expect("confined");
+    let again = git.restore_paths(&mark(1), &checkpoint, &is_outside).expect("restored");
     assert_eq!((again, world.users()), (Some(kept), expect));
 }
 
@@ -375,8 +373,8 @@ fn a_scope_keeps_the_agents_commits_and_resets_the_index_to_them() {
     world.write("a.txt", "code\n");
     world.git(&["add", "--all"]);
     world.git(&["commit", "-q", "-m", "the agent's"]);
-    let scope = [Pattern::for_path("plan.md").expect("a pattern")];
-    git.restore_outside_scope(&mark(1), &checkpoint, &scope).expect("confined").expect("a ref");
+    let is_outside = |path: &str| path != "plan.md";
+    git.restore_paths(&mark(1), &checkpoint, &is_outside).expect("restored").expect("a ref");
     assert_eq!(world.git(&["status", "--porcelain"]), " M a.txt");
     assert_eq!(world.git(&["log", "-1", "--format=%s"]), "the agent's");
     let seen = git.observe(&checkpoint, &[]).expect("looked").expect("a repository");

@@ -280,11 +280,11 @@ impl Vcs for Port {
         Ok(kept)
     }
 
-    fn restore_outside_scope(
+    fn restore_paths(
         &mut self,
         mark: &IterationMark,
         to: &Checkpoint,
-        scope: &[Pattern],
+        is_restored: &dyn Fn(&str) -> bool,
     ) -> Result<Option<String>, VcsError> {
         self.count_step();
         let kept = {
@@ -292,7 +292,7 @@ impl Vcs for Port {
             world.git_dir.repair();
             let place = RepositoryState::from_checkpoint(to, &world.repository);
             place.and_then(|place| {
-                world.repository.reset_outside_scope(&place, scope, &format_kept_ref(mark))
+                world.repository.restore_paths(&place, is_restored, &format_kept_ref(mark))
             })
         };
         self.count_step();

@@ -92,29 +92,32 @@ fn the_spec_gate_is_hard_and_the_quality_gate_soft() {
 }
 
 #[test]
-fn protected_paths_are_refused_also_when_they_were_changed_before() {
+fn work_that_changes_protected_paths_is_refused_and_the_next_attempt_starts_without_the_change() {
     let calls = json!([
         { "when": { "iteration": 1 }, "do": [
-            { "write": { "path": "tests/check.sh", "text": "exit 0\n" } }, handoff("Eased it.")
+            { "write": { "path": "tests/check.sh", "text": "exit 0\n" } },
+            { "write": { "path": "tests/new.sh", "text": "exit 0\n" } },
+            { "write": { "path": "a.txt", "text": "x\n" } },
+            handoff("Eased it.")
         ] },
-        { "when": { "iteration": 2 }, "do": [
-            { "write": { "path": "a.txt", "text": "x\n" } }, handoff("Did it.")
-        ] },
-        { "do": [
-            { "write": { "path": "tests/check.sh", "text": "exit 1\n" } }, handoff("Put it back.")
-        ] }
+        { "do": [{ "write": { "path": "b.txt", "text": "x\n" } }, handoff("Did it.")] }
     ]);
     let sealed = project(&[task("a", &[])], &calls, &settings(json!({ "protect": ["tests/**"] })));
     sealed.write_file("tests/check.sh", "exit 1\n");
     commit_all(&sealed);
     build(&sealed, &[]).expect_code(0);
     let prompts = sealed.prompts();
-    assert_eq!(prompts.len(), 3);
-    for prompt in &prompts[1..] {
-        assert!(prompt.contains("- tests/check.sh"), "{prompt}");
-    }
+    assert_eq!(prompts.len(), 2);
+    let named = "They have been restored; do the task without touching them:\n- tests/check.sh\n- tests/new.sh\n";
+    assert!(prompts[1].contains(named), "{}", prompts[1]);
     assert_eq!(sealed.read_file("tests/check.sh"), "exit 1\n");
-    assert_eq!(made(&sealed), ["Settings", "ralph[3]: a — The a"]);
+    assert!(!sealed.project_dir().join("tests/new.sh").exists());
+    assert_eq!(sealed.read_file("a.txt"), "x\n", "the rest of the work stays");
+    assert_eq!(made(&sealed), ["Settings", "ralph[2]: a — The a"]);
+    let warnings = json!(sealed.find_events("warned")).to_string();
+    let (_, kept) = warnings.split_once("restored; kept on ").expect("a warning");
+    let (kept, _) = kept.split_once('"').expect("the end of the text");
+    assert_eq!(sealed.run_git(&["show", &format!("{kept}:tests/check.sh")]), "exit 0\n");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::{build, commit_all, handoff, list, project, settings, task, worker, writes};
+use super::{build, handoff, list, project, settings, task, worker, writes};
 
 /// An agent that approves every review.
 fn approves() -> Value {
@@ -76,34 +76,6 @@ fn other_tasks_commits_and_notes_are_in_every_prompt_of_a_task() {
     // A preview shows the same.
     let shown = build(&sealed, &["--dry-run"]).expect_code(0).stdout;
     assert_all_in(&shown, &["Last commits, newest first:", "a The a (done)"]);
-}
-
-#[test]
-fn restoring_a_protected_path_is_explained() {
-    let calls = json!([
-        { "when": { "iteration": 1 }, "do": [
-            { "write": { "path": "keep.txt", "text": "mine\n" } },
-            { "write": { "path": "keep/new.txt", "text": "new\n" } },
-            handoff("Eased it.")
-        ] },
-        { "do": [
-            { "run": { "command": "git checkout HEAD -- keep.txt; rm -r keep; echo > a.txt" } },
-            handoff("Did it.")
-        ] }
-    ]);
-    let with = settings(json!({ "protect": ["keep.txt", "keep/**"] }));
-    let sealed = project(&[task("a", &[])], &calls, &with);
-    sealed.write_file("keep.txt", "kept\n");
-    commit_all(&sealed);
-    build(&sealed, &[]).expect_code(0);
-    let prompt = &sealed.prompts()[1];
-    assert_all_in(prompt, &["- keep/new.txt (delete it)"]);
-    let (_, command) = prompt.split_once("- keep.txt (`").expect("how to restore it");
-    let (command, _) = command.split_once('`').expect("a command");
-    sealed.write_file("keep.txt", "changed\n");
-    let words: Vec<&str> = command.split(' ').skip(1).map(|it| it.trim_matches('\'')).collect();
-    sealed.run_git(&words);
-    assert_eq!(sealed.read_file("keep.txt"), "kept\n", "{command}");
 }
 
 #[test]

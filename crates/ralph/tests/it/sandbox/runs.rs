@@ -1,6 +1,6 @@
 //! Whole runs in a sandbox: agent, gates and git start inside, and what happened is reported.
 
-use ralph_testkit::sealed::{Finished, Running, Sealed};
+use ralph_testkit::sealed::{Finished, Running, Sealed, wait_until};
 use serde_json::{Value, json};
 
 use super::backends;
@@ -300,5 +300,35 @@ fn init_tries_its_gates_once_in_the_sandbox() {
         std::fs::remove_file(sealed.project_dir().join(".ralph/settings.json")).expect("removed");
         let end = ralph(&sealed, backend, &[&words[..], &["--no-try"]].concat());
         assert!(!end.stdout.contains("in the sandbox"), "{backend}: {}", end.stdout);
+    }
+}
+
+/// The file is read-only in a sandbox: the agent cannot restore it, and ralph's git must be able to.
+#[test]
+fn a_protected_file_that_the_user_edits_meanwhile_is_restored_and_the_work_goes_on() {
+    for backend in backends() {
+        let sealed = Sealed::with_repository(env!("CARGO_BIN_EXE_ralph"));
+        let wait = "touch started; until [ -e go ]; do sleep 0.05; done; echo x > work.txt";
+        sealed.write_script(
+            &json!([{ "do": [{ "run": { "command": wait } }, done()] }]),
+            &json!({ "protect": ["rules.md"], "commit": "ralph", "guardrails": [{ "command": "test -f work.txt" }] }),
+        );
+        sealed.write_file("rules.md", "the rules\n");
+        sealed.write_file(".gitignore", "/started\n/go\n");
+        sealed.commit_all("Settings");
+        let mut command = sealed.build_command(env!("CARGO_BIN_EXE_ralph"));
+        command.args(["run", "-p", "Work.", "-m", "2"]).env("RALPH_SANDBOX_BACKEND", backend);
+        let run = Running::start_command(command);
+        wait_until("the agent works", || sealed.project_dir().join("started").exists());
+        sealed.write_file("rules.md", "other rules\n");
+        sealed.write_file("go", "");
+        let end = run.wait_for_end();
+        assert_eq!(end.code, Some(0), "{backend}: {}{}", end.stdout, end.stderr);
+        assert_eq!(sealed.read_file("rules.md"), "the rules\n", "{backend}");
+        let warnings = json!(sealed.find_events("warned")).to_string();
+        let (_, kept) = warnings.split_once("`rules.md`; restored; kept on ").expect("a warning");
+        let (kept, _) = kept.split_once('"').expect("the end of the text");
+        assert_eq!(sealed.run_git(&["show", &format!("{kept}:rules.md")]), "other rules\n");
+        assert_eq!(sealed.run_git(&["status", "--short"]), "", "{backend}");
     }
 }
