@@ -234,6 +234,16 @@ impl Engine<'_> {
                 TasksFound::Edited(_) | TasksFound::Broken { .. } => self.overwrite_task_file()?,
             }
         }
+        // A landing whose list could not be written is not under way: the user may change files.
+        let is_planned_again = |current: &Iteration| {
+            let plan = current.landing().map(|landing| &landing.plan);
+            plan.is_some_and(|plan| {
+                !plan.is_committed() && plan.done.contains(&Landed::ListWritten)
+            })
+        };
+        if self.map_current(is_planned_again) == Some(true) {
+            return self.overwrite_task_file();
+        }
         if choose::is_task_file_stale(&self.state) { self.write_tasks() } else { Ok(()) }
     }
 

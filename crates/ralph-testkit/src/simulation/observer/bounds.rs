@@ -104,6 +104,10 @@ impl Observer {
                     found = Some(format!("wait {waits} for a usage limit"));
                 }
             }
+            // If gates change files, all run again, with new calls.
+            Event::GateChecked { result, .. } => {
+                bounds.repeated.remove(&(iteration, result.gate.clone()));
+            }
             Event::RunEnded { .. } => bounds.has_ended = true,
             Event::RunResumed { .. } if bounds.has_ended => {
                 // A user resumes it, so the counts start again.

@@ -37,17 +37,19 @@ impl Port {
         self.world.borrow().plan.commit != CommitMode::NoGit
     }
 
-    fn observe_changes(&self, since: &Checkpoint, watched: &[Pattern]) -> Option<Observation> {
+    /// Restores git's own files. Returns those that were changed.
+    fn repair_git_dir(&self) -> Vec<String> {
+        let mut world = self.world.borrow_mut();
+        world.repository.restore_users_branch();
+        world.git_dir.repair();
+        let is_changed = world.git_dir.take_tampering();
+        is_changed.then(|| ".git/hooks/pre-commit".to_owned()).into_iter().collect()
+    }
+
+    fn compare_work_tree(&self, since: &Checkpoint, watched: &[Pattern]) -> Option<Observation> {
         let mut world = self.world.borrow_mut();
         let place = RepositoryState::from_checkpoint(since, &world.repository)?;
         let tree = world.repository.number_work_tree();
-        world.repository.restore_users_branch();
-        world.git_dir.repair();
-        let tampering = if world.git_dir.take_tampering() {
-            vec![".git/hooks/pre-commit".to_owned()]
-        } else {
-            Vec::new()
-        };
         let repository = &world.repository;
         let base = repository.find_tree(place.tree);
         let mut files = SimulatedRepository::list_touched(&base, &repository.work);
@@ -65,7 +67,6 @@ impl Port {
             history: repository.compare_history(place.head, Some(&place.branch)),
             checked_out: Some(describe_checked_out(repository)),
             uncommitted: uncommitted.into_iter().map(|file| file.path).collect(),
-            git_tampering: tampering,
             ..Observation::new(format_tree_id(tree), repository.changes())
         })
     }
@@ -136,7 +137,11 @@ impl Vcs for Port {
         since: &Checkpoint,
         watched: &[Pattern],
     ) -> Result<Option<Observation>, VcsError> {
-        self.observe(since, watched)
+        self.count_step();
+        self.try_git(FaultKind::ObserveFails)?;
+        let seen = self.compare_work_tree(since, watched);
+        self.count_step();
+        Ok(seen)
     }
 
     fn take_final_survey(&mut self) -> Option<Survey> {
@@ -150,7 +155,9 @@ impl Vcs for Port {
     ) -> Result<Option<Observation>, VcsError> {
         self.count_step();
         self.try_git(FaultKind::ObserveFails)?;
-        let seen = self.observe_changes(since, watched);
+        let git_tampering = self.repair_git_dir();
+        let seen = self.compare_work_tree(since, watched);
+        let seen = seen.map(|seen| Observation { git_tampering, ..seen });
         self.count_step();
         Ok(seen)
     }
