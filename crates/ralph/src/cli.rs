@@ -483,7 +483,7 @@ pub(crate) struct LogArgs {
     /// Show only what is about this task.
     #[arg(long, value_name = "ID", conflicts_with = "raw")]
     pub(crate) task: Option<String>,
-    /// Show only what happened since: 90s, 10m, 2h, 3d, a time such as 23:15, or a date.
+    /// Show only what happened since then: 90m, 12h, 7d, 2w, a time such as 23:15, or a date.
     #[arg(long, value_name = "TIME", conflicts_with = "raw")]
     pub(crate) since: Option<String>,
     /// Print the events as they are in the journal, one JSON object a line.

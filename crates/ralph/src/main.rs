@@ -45,6 +45,7 @@ mod session;
 mod settings;
 mod shadow_names;
 mod shell_quote;
+mod since;
 mod subscribers;
 mod task_branch;
 mod task_file;
