@@ -275,18 +275,8 @@ impl Iteration {
     /// Returns whether unaccepted work on a task is in the tree. ralph then commits only
     /// the task list, and the next attempt is compared with the state before this one.
     pub fn has_unaccepted_work(&self) -> bool {
-        let is_attempt = match self.role {
-            Role::Implement | Role::Fix => true,
-            Role::Prompt
-            | Role::Plan
-            | Role::Build
-            | Role::Review
-            | Role::Compact
-            | Role::Message
-            | Role::Merge => false,
-        };
         let verdict = self.judgement().map(|judgement| &judgement.verdict);
-        is_attempt
+        self.role.is_attempt()
             && matches!(verdict, Some(Verdict::NotHandedIn { .. } | Verdict::Incomplete { .. }))
     }
 

@@ -100,7 +100,7 @@ pub(crate) fn print_attempt_start<W: Write>(page: &mut LineWriter<W>, state: &Ru
         }
     }
     if let Some(agent) = &state.recipe.escalate
-        && matches!(current.role, Role::Implement | Role::Fix)
+        && current.role.is_attempt()
         && matches!(log.escalation, Escalation::StrategyShift | Escalation::ContextExpansion)
     {
         let name = shorten_text(page, &format_agent_name(agent));

@@ -206,16 +206,7 @@ pub(crate) fn select_agent(state: &RunState, purpose: &Purpose) -> AgentChoice {
 /// limit.
 fn select_role_agent(state: &RunState, role: Role) -> AgentChoice {
     let recipe = &state.recipe;
-    let attempted = match role {
-        Role::Implement | Role::Fix => find_current_task(state),
-        Role::Prompt
-        | Role::Plan
-        | Role::Build
-        | Role::Review
-        | Role::Compact
-        | Role::Message
-        | Role::Merge => None,
-    };
+    let attempted = if role.is_attempt() { find_current_task(state) } else { None };
     let escalation = attempted.map(|task| find_attempt_log(state, task).escalation);
     let agent = match (&recipe.escalate, escalation) {
         (Some(agent), Some(Escalation::StrategyShift | Escalation::ContextExpansion)) => agent,
