@@ -11,10 +11,10 @@ use ralph_model::task::{REQUIREMENTS_FILE, TaskList};
 use super::draft::SettingsDraft;
 use super::steps::{FilePreview, InitSteps, choose_treatment};
 use super::{InitPlan, InitSetup};
-use crate::cli::WorkflowChoice;
 use crate::cli_error::CliError;
 use crate::documents::{self, Documents, PROMPT};
 use crate::scaffold::Existing;
+use crate::settings::types::sections::WorkflowSetting;
 use crate::task_file;
 use crate::templates::{self, Feature};
 
@@ -33,7 +33,7 @@ pub(super) fn plan_tasks(setup: &InitSetup<'_>) -> Result<InitPlan, CliError> {
     }
     let mut steps = InitSteps::default();
     let is_kept = write_documents(setup, &documents, &feature, &mut steps);
-    let draft = setup.build_draft(WorkflowChoice::Tasks, &[]);
+    let draft = setup.build_draft(WorkflowSetting::Tasks, &[]);
     setup.write_settings(&draft, &mut steps);
     ignore_backups(setup, &mut steps)?;
     let mut found = setup.describe_found_agent(&draft);
@@ -60,7 +60,7 @@ pub(super) fn plan_tasks(setup: &InitSetup<'_>) -> Result<InitPlan, CliError> {
         next.push("ralph plan     turns it into a task list".to_owned());
         next.push("ralph build    does them, one verified commit at a time".to_owned());
     }
-    Ok(InitPlan { workflow: WorkflowChoice::Tasks, found, steps, checks, next })
+    Ok(InitPlan { workflow: WorkflowSetting::Tasks, found, steps, checks, next })
 }
 
 /// Plans the files of a project that has a task list elsewhere: settings only. A fresh list in the
@@ -79,7 +79,7 @@ fn plan_existing_list(setup: &InitSetup<'_>, list: &str) -> InitPlan {
         Err(_) => (Vec::new(), "it has mistakes, see `ralph tasks validate`".to_owned()),
     };
     let gates = if commands.is_empty() { setup.found.as_slice() } else { &[] };
-    let draft = setup.build_draft(WorkflowChoice::Tasks, gates);
+    let draft = setup.build_draft(WorkflowSetting::Tasks, gates);
     setup.write_settings(&draft, &mut steps);
     let mut found = vec![format!("found   {list} as the task list ({summary})")];
     found.extend(setup.describe_found_agent(&draft));
@@ -93,7 +93,7 @@ fn plan_existing_list(setup: &InitSetup<'_>, list: &str) -> InitPlan {
     let mut next: Vec<String> = setup.find_agent_hint(&draft).into_iter().collect();
     next.push("ralph tasks    shows the list".to_owned());
     next.push("ralph build    does the tasks, one verified commit at a time".to_owned());
-    InitPlan { workflow: WorkflowChoice::Tasks, found, steps, checks, next }
+    InitPlan { workflow: WorkflowSetting::Tasks, found, steps, checks, next }
 }
 
 fn has_task_file(documents: &Documents) -> bool {
