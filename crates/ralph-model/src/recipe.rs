@@ -212,6 +212,11 @@ impl Recipe {
         }
     }
 
+    /// Returns the gate with a name.
+    pub fn find_gate(&self, name: &str) -> Option<&Gate> {
+        self.gates.iter().find(|gate| gate.name == name)
+    }
+
     /// Returns the agent for a role.
     pub fn agent_for(&self, role: Role) -> &AgentChoice {
         self.agents.get(&role).unwrap_or(&self.agent)

@@ -24,6 +24,7 @@ use crate::outcome::Outcome;
 use crate::parallel_state::ParallelState;
 use crate::plan::PlanState;
 use crate::recipe::{HistoryOwner, Recipe};
+use crate::task::Task;
 use crate::task_state::TaskState;
 use crate::units::{Millis, Timestamp};
 use crate::worktree::{AutorunChange, Checkpoint, CommitId, EndSnapshot, TreeId};
@@ -228,6 +229,12 @@ impl RunState {
     pub fn ran_in_iteration(&self) -> Millis {
         let began = self.current.as_ref().map_or(self.ran, |current| current.began);
         Millis(self.ran.0.saturating_sub(began.0))
+    }
+
+    /// Returns the task of the open iteration.
+    pub fn current_task(&self) -> Option<&Task> {
+        let id = self.current.as_ref()?.task.as_ref()?;
+        self.tasks.as_ref()?.list.find_task(id)
     }
 
     /// Returns the acceptance criteria of the current task.

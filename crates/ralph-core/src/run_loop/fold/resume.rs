@@ -9,10 +9,6 @@ use ralph_model::run::RunState;
 
 use crate::landing::scm;
 
-fn find_gate<'a>(recipe: &'a Recipe, name: &str) -> Option<&'a Gate> {
-    recipe.gates.iter().find(|gate| gate.name == name)
-}
-
 /// Applies a resume, possibly with other policies.
 pub(super) fn apply_resume(state: &mut RunState, recipe: Option<&Recipe>) {
     // A run that ended regularly gets new retries; one that crashed continues with
@@ -56,7 +52,7 @@ pub(super) fn apply_resume(state: &mut RunState, recipe: Option<&Recipe>) {
 /// Replaces the policies. Drops the results of gates that changed.
 fn replace_recipe(state: &mut RunState, recipe: &Recipe) {
     let old = std::mem::replace(&mut state.recipe, recipe.clone());
-    let is_same = |name: &str| find_gate(&old, name) == find_gate(recipe, name);
+    let is_same = |name: &str| old.find_gate(name) == recipe.find_gate(name);
     state.passed_trees.retain(|name, _| is_same(name));
     if let Some(Phase::Checking(checking)) = state.current.as_mut().map(|it| &mut it.phase) {
         checking.gates.retain(|result| is_same(&result.gate));
