@@ -44,7 +44,6 @@ mod secrets;
 mod session;
 mod settings;
 mod shadow_names;
-mod shell_quote;
 mod since;
 mod subscribers;
 mod task_branch;

@@ -17,7 +17,7 @@ use ralph_model::run::RunState;
 use ralph_model::stuck::Escalation;
 use ralph_model::task::Progress;
 use ralph_model::task_state::TaskState;
-use ralph_model::text::join_to_line;
+use ralph_model::text::{choose_plural, join_to_line};
 use ralph_model::units::{Millis, Timestamp};
 use ralph_model::worker::WorkerLimitKind;
 use serde::Serialize;
@@ -344,7 +344,7 @@ fn format_figures(state: &RunState) -> String {
         let progress = task_state.progress();
         format!("{} of {} tasks done{}", progress.done, progress.total, progress.shortfall())
     });
-    let plural = if state.iterations == 1 { "" } else { "s" };
+    let plural = choose_plural(state.iterations as usize);
     let iterations = format!("{} iteration{plural}", state.iterations);
     let cost = state.total_usage().cost.map(|cost| cost.to_string());
     let parts = [tasks, Some(iterations), cost, Some(state.ran.to_string())];

@@ -7,6 +7,7 @@ use std::path::Path;
 use ralph_io::process::Watch;
 use ralph_model::recipe::PROGRESS;
 use ralph_model::task::{REQUIREMENTS_FILE, TaskList};
+use ralph_model::text::choose_plural;
 
 use super::draft::SettingsDraft;
 use super::steps::{FilePreview, InitSteps, choose_treatment};
@@ -73,7 +74,7 @@ fn plan_existing_list(setup: &InitSetup<'_>, list: &str) -> InitPlan {
     let (commands, summary) = match &file {
         Ok(file) => {
             let tasks = file.list().tasks.len();
-            let plural = if tasks == 1 { "" } else { "s" };
+            let plural = choose_plural(tasks);
             (file.list().verify_commands.clone(), format!("{tasks} task{plural}"))
         }
         Err(_) => (Vec::new(), "it has mistakes, see `ralph tasks validate`".to_owned()),
