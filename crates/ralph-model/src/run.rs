@@ -73,7 +73,8 @@ pub struct RunState {
     pub tasks: Option<TaskState>,
     /// Gate results from before the first agent call.
     pub baseline: Option<Baseline>,
-    /// The state in which work began that has not landed yet.
+    /// What changes are compared with: the checkpoint of the first iteration since the last
+    /// landing.
     pub base: Option<Checkpoint>,
     /// Commits by agents since `base` that are already in the totals.
     pub counted_commits: u32,

@@ -1,7 +1,7 @@
 //! The plan of a landing: which steps follow from a judgement, in which order.
 //!
-//! It is computed once, when the judgement is recorded, and again only when a hook refuses
-//! the commit. Not here: choosing and doing the next step.
+//! It is computed once, when the judgement is recorded, and again only when the commit
+//! is refused. Not here: choosing and doing the next step.
 
 use ralph_model::ids::Role;
 use ralph_model::judgement::Landing;
@@ -43,7 +43,7 @@ pub(crate) fn plan_landing(state: &RunState, current: &Iteration) -> LandingPlan
     LandingPlan::new(steps)
 }
 
-/// Changes the plan after a hook refused the commit: that is a failed attempt, and it may
+/// Changes the plan after the commit was refused: that is a failed attempt, and it may
 /// have been the last one.
 pub(crate) fn plan_after_refusal(state: &RunState, current: &Iteration) -> Vec<LandingStep> {
     let gives_up = settle_iteration(state, current)

@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use ralph_model::gate::{
-    EmptyRun, FailAction, Gate, GateCheck, GateKind, GatePersistence, GateReuse, Severity,
+    EmptyRun, Gate, GateCheck, GateKind, GatePersistence, GateReuse, Severity,
 };
 use ralph_model::glob::Pattern;
 use ralph_model::ids::Role;

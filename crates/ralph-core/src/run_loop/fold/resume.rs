@@ -1,7 +1,6 @@
 //! Folds a resume after a crash or an end into the state.
 
 use ralph_model::agent_call_state::AgentCallEnd;
-use ralph_model::gate::Gate;
 use ralph_model::outcome::Outcome;
 use ralph_model::phase::Phase;
 use ralph_model::recipe::Recipe;
@@ -62,7 +61,7 @@ fn replace_recipe(state: &mut RunState, recipe: &Recipe) {
 #[cfg(test)]
 mod tests {
     use ralph_model::event::{Event, Recorded};
-    use ralph_model::gate::{GateKind, GateResult, GateStatus, Severity};
+    use ralph_model::gate::{Gate, GateKind, GateResult, GateStatus, Severity};
     use ralph_model::ids::{IterationNumber, Role, RunId};
     use ralph_model::units::{Millis, Timestamp};
 
