@@ -186,8 +186,8 @@ impl Iteration {
     }
 
     /// Handles that another process continues the run, after a stop or a crash: the user may have
-    /// changed the work tree. Work that has not begun to land is compared with what was checked, and judged again.
-    /// Changes made during a review are discarded like those of the reviewer.
+    /// changed the work tree. Work that has not begun to land is compared with what was checked,
+    /// and judged again. Changes made during a review are discarded like those of the reviewer.
     pub fn record_stop(&mut self) {
         if let Phase::Landing(landing) = &mut self.phase {
             if landing.plan.has_begun() {

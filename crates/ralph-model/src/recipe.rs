@@ -274,7 +274,7 @@ impl Recipe {
 
     /// Returns whether the agent owns the task list.
     pub fn is_list_owned_by_agent(&self) -> bool {
-        self.ownership().is_list_agents()
+        self.ownership().does_agent_own_list()
     }
 
     /// Returns whether ralph commits: the work, or at least the task list.

@@ -15,7 +15,7 @@ use ralph_guard::{
 use ralph_io::bounded_read;
 
 use crate::gate_scripts::{self, is_generated};
-use crate::make_recipe::find_target_commands;
+use crate::makefile_commands::find_target_commands;
 use crate::package_scripts::find_package_scripts;
 use crate::project::Project;
 use crate::runner_files::{

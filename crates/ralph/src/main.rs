@@ -23,7 +23,7 @@ mod guard_self_test;
 mod host_checks;
 mod isolation;
 mod locked_paths;
-mod make_recipe;
+mod makefile_commands;
 mod memory_setup;
 mod named_commands;
 mod package_hosts;

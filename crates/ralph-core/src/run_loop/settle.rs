@@ -1,8 +1,8 @@
 //! The final result of an iteration on a task, once it has landed or failed to land.
 //!
 //! The judgement says how the list should change; the commit may still be refused, for a
-//! secret or a change to git's own files. Both the file written before a commit and the state after the iteration are
-//! computed here, so they cannot disagree. Not here: judging.
+//! secret or a change to git's own files. Both the file written before a commit and the state after
+//! the iteration are computed here, so they cannot disagree. Not here: judging.
 
 use ralph_model::attempt::{Attempt, FailedAttempt, FailedOutput, GiveUpReason};
 use ralph_model::handoff::WorkOutcome;
