@@ -7,9 +7,9 @@ use ralph_model::text::choose_plural;
 use ralph_model::units::Timestamp;
 
 use super::format_line;
+use crate::sanitize;
 use crate::tasks::{format_task_id, pad_to};
 use crate::time::{WallClock, format_countdown};
-use crate::{sanitize, stream};
 
 /// Returns the workers, the queue, tasks that start again, and agents that take no calls, one
 /// line each.
