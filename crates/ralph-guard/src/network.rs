@@ -134,7 +134,9 @@ pub(super) fn parse_host(address: &str) -> &str {
 
 /// Returns whether a host is this machine.
 pub(super) fn is_local(host: &str) -> bool {
-    is_loopback(host) || matches!(host, "host.docker.internal" | "") || host.ends_with(".local")
+    is_loopback(host)
+        || matches!(host, "host.docker.internal" | "")
+        || host.rsplit_once('.').is_some_and(|(_, last)| last == "local")
 }
 
 /// Returns whether a host is this machine itself, and no container's or neighbor's name for it.
