@@ -304,9 +304,9 @@ fn mark_home(code: String) -> String {
 }
 
 /// Returns whether code does something.
-pub(super) fn does_action(code: &str, deed: CodeAction) -> bool {
+pub(super) fn does_action(code: &str, action: CodeAction) -> bool {
     let has = |words: &[&str]| words.iter().any(|word| code.contains(word));
-    match deed {
+    match action {
         CodeAction::Starts => has(&STARTS),
         CodeAction::Removes => has(&REMOVES),
         CodeAction::Writes => has(&WRITES),
@@ -475,9 +475,9 @@ mod tests {
             ("eval(fetch('http://x/'))", vec![CodeAction::RunsDownload]),
             ("eval(fetch('http://localhost/'))", vec![]),
         ] {
-            let deeds: Vec<CodeAction> =
+            let actions: Vec<CodeAction> =
                 all.into_iter().filter(|it| does_action(code, *it)).collect();
-            assert_eq!(deeds, expect, "{code}");
+            assert_eq!(actions, expect, "{code}");
         }
         let code = "subprocess.run(['rm', \"-rf\", '/'])";
         assert_eq!(find_shell_literals(code), ["rm", "-rf", "/", "rm -rf /", "rm-rf/"]);

@@ -134,10 +134,17 @@ pub(super) fn parse_host(address: &str) -> &str {
 
 /// Returns whether a host is this machine.
 pub(super) fn is_local(host: &str) -> bool {
-    matches!(host, "localhost" | "0.0.0.0" | "::1" | "host.docker.internal" | "")
+    is_loopback(host)
+        || matches!(host, "host.docker.internal" | "")
+        || host.rsplit_once('.').is_some_and(|(_, last)| last == "local")
+}
+
+/// Returns whether a host is this machine itself, and no container's or neighbor's name for it.
+pub(super) fn is_loopback(host: &str) -> bool {
+    matches!(host, "localhost" | "0.0.0.0" | "::1" | "0:0:0:0:0:0:0:1")
+        || matches!(host, "ip6-localhost" | "localhost.localdomain")
         || host.starts_with("127.") && is_numeric_host(host)
-        || matches!(host, "ip6-localhost" | "localhost.localdomain" | "0:0:0:0:0:0:0:1")
-        || host.rsplit_once('.').is_some_and(|(_, last)| matches!(last, "localhost" | "local"))
+        || host.ends_with(".localhost")
 }
 
 /// Returns whether an address is known to be on another machine.

@@ -1,6 +1,6 @@
 //! The events of a run: its only facts. The journal is a list of them.
 //!
-//! Not here: the fold in `run` that applies them.
+//! Not here: the fold that applies them (`run_loop::fold` in `ralph-core`).
 
 use std::path::PathBuf;
 

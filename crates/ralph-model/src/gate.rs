@@ -154,10 +154,11 @@ pub enum EmptyRun {
 }
 
 /// How a failure is added to the next prompt.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum FailAction {
     /// After the base text.
+    #[default]
     Append,
     /// Before the base text.
     Prepend,
@@ -166,6 +167,9 @@ pub enum FailAction {
 }
 
 impl FailAction {
+    /// Every action.
+    pub const ALL: [Self; 3] = [Self::Append, Self::Prepend, Self::Replace];
+
     /// Returns the name in settings and messages.
     pub fn name(self) -> &'static str {
         match self {

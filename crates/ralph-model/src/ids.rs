@@ -89,6 +89,20 @@ impl Role {
         Self::Prompt
     }
 
+    /// Returns whether an iteration in this role is an attempt on a task.
+    pub fn is_attempt(self) -> bool {
+        match self {
+            Self::Implement | Self::Fix => true,
+            Self::Prompt
+            | Self::Plan
+            | Self::Build
+            | Self::Review
+            | Self::Compact
+            | Self::Message
+            | Self::Merge => false,
+        }
+    }
+
     /// Returns the name used in settings, messages and files.
     pub fn name(self) -> &'static str {
         match self {

@@ -10,7 +10,7 @@ use crate::failure::Failure;
 use crate::gate::FailAction;
 use crate::handoff::{BlockedReason, Handoff};
 use crate::memory::{Compacted, CompactionTrigger};
-use crate::review::{Divergence, ReviewComplaint, ReviewVerdict};
+use crate::review::{Divergence, ReviewComplaint, ReviewResult, ReviewVerdict};
 use crate::task::change::TaskChange;
 
 /// What follows from an iteration.
@@ -121,6 +121,25 @@ pub enum Verdict {
 }
 
 impl Verdict {
+    /// Returns a few words for people.
+    pub fn label(&self) -> &'static str {
+        match self {
+            Self::Complete => "complete",
+            Self::Passed { .. } => "passed",
+            Self::GatesFailed { .. } => "failed at gates",
+            Self::AttemptFailed { failure } => failure.class.name(),
+            Self::NothingChanged => "nothing changed",
+            Self::NotHandedIn { .. } => "not handed in",
+            Self::Incomplete { .. } => "not complete",
+            Self::Blocked { .. } => "blocked",
+            Self::Reviewed { verdict, feedback } => ReviewResult::new(*verdict, feedback).name(),
+            Self::Skipped { .. } => "skipped",
+            Self::Requeued { .. } => "requeued",
+            Self::Held { .. } => "waits for the user",
+            Self::Compacted { .. } => "compacted",
+        }
+    }
+
     /// Returns whether an iteration on a prompt passed the gates and did not complete the work.
     pub fn is_open_pass(&self) -> bool {
         matches!(self, Self::Passed { .. } | Self::NotHandedIn { .. })

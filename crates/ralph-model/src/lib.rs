@@ -30,6 +30,7 @@ pub mod ids;
 pub mod judgement;
 pub mod list_snapshot;
 pub mod memory;
+pub mod occasion;
 pub mod outcome;
 pub mod parallel_state;
 pub mod phase;

@@ -10,6 +10,7 @@ use crate::budget::ExhaustedBudget;
 use crate::failure::Failure;
 use crate::ids::TaskId;
 use crate::sandbox::SandboxSign;
+use crate::text::choose_plural;
 use crate::units::Timestamp;
 
 /// How a run ended.
@@ -152,11 +153,8 @@ impl fmt::Display for Outcome {
         match self {
             Self::Complete => f.write_str("complete"),
             Self::IterationsUsedUp { limit } => {
-                write!(
-                    f,
-                    "not complete after {limit} iteration{}",
-                    if *limit == 1 { "" } else { "s" }
-                )
+                let plural = choose_plural(*limit as usize);
+                write!(f, "not complete after {limit} iteration{plural}")
             }
             Self::NothingChanges { iterations, tag } => write!(
                 f,
@@ -170,7 +168,7 @@ impl fmt::Display for Outcome {
                 f,
                 "the agent failed ({}, asked {asks} time{}): {}",
                 failure.class.name(),
-                if *asks == 1 { "" } else { "s" },
+                choose_plural(*asks as usize),
                 failure.message
             ),
             Self::NoCommitMessage => {

@@ -185,9 +185,9 @@ impl Iteration {
         }
     }
 
-    /// Handles that the run was stopped, so that the user may have changed the work tree.
-    /// Work that has not begun to land is compared with what was checked, and judged again.
-    /// Changes made during a review are discarded like those of the reviewer.
+    /// Handles that another process continues the run, after a stop or a crash: the user may have
+    /// changed the work tree. Work that has not begun to land is compared with what was checked,
+    /// and judged again. Changes made during a review are discarded like those of the reviewer.
     pub fn record_stop(&mut self) {
         if let Phase::Landing(landing) = &mut self.phase {
             if landing.plan.has_begun() {
@@ -272,21 +272,12 @@ impl Iteration {
         self.list_diff().is_some_and(|diff| diff.file == AgentListFile::Rewritten)
     }
 
-    /// Returns whether unaccepted work on a task is in the tree. ralph then commits only
-    /// the task list, and the next attempt is compared with the state before this one.
+    /// Returns whether an attempt on a task left work in the tree that was not accepted. ralph then
+    /// commits the task list at most, and `RunState::base`, which the next attempt is compared
+    /// with, stays.
     pub fn has_unaccepted_work(&self) -> bool {
-        let is_attempt = match self.role {
-            Role::Implement | Role::Fix => true,
-            Role::Prompt
-            | Role::Plan
-            | Role::Build
-            | Role::Review
-            | Role::Compact
-            | Role::Message
-            | Role::Merge => false,
-        };
         let verdict = self.judgement().map(|judgement| &judgement.verdict);
-        is_attempt
+        self.role.is_attempt()
             && matches!(verdict, Some(Verdict::NotHandedIn { .. } | Verdict::Incomplete { .. }))
     }
 
@@ -383,7 +374,7 @@ impl Iteration {
         files.map(|file| file.path.clone()).collect()
     }
 
-    /// Returns the output of the hook that refused the commit, if one did.
+    /// Returns why the commit was refused, if it was.
     pub fn commit_refusal(&self) -> Option<&str> {
         self.landed().iter().find_map(Landed::refusal)
     }

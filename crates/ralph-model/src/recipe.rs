@@ -212,6 +212,11 @@ impl Recipe {
         }
     }
 
+    /// Returns the gate with a name.
+    pub fn find_gate(&self, name: &str) -> Option<&Gate> {
+        self.gates.iter().find(|gate| gate.name == name)
+    }
+
     /// Returns the agent for a role.
     pub fn agent_for(&self, role: Role) -> &AgentChoice {
         self.agents.get(&role).unwrap_or(&self.agent)
@@ -269,7 +274,7 @@ impl Recipe {
 
     /// Returns whether the agent owns the task list.
     pub fn is_list_owned_by_agent(&self) -> bool {
-        self.ownership().is_list_agents()
+        self.ownership().does_agent_own_list()
     }
 
     /// Returns whether ralph commits: the work, or at least the task list.

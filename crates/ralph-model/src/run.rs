@@ -25,7 +25,7 @@ use crate::parallel_state::ParallelState;
 use crate::plan::PlanState;
 use crate::recipe::{HistoryOwner, Recipe};
 use crate::review::ReviewStatus;
-use crate::task::TaskStatus;
+use crate::task::{Task, TaskStatus};
 use crate::task_state::TaskState;
 use crate::units::{Millis, Timestamp};
 use crate::worktree::{AutorunChange, Checkpoint, CommitId, EndSnapshot, TreeId};
@@ -74,7 +74,8 @@ pub struct RunState {
     pub tasks: Option<TaskState>,
     /// Gate results from before the first agent call.
     pub baseline: Option<Baseline>,
-    /// The state in which work began that has not landed yet.
+    /// What changes are compared with: the checkpoint of the first iteration since the last
+    /// landing.
     pub base: Option<Checkpoint>,
     /// Commits by agents since `base` that are already in the totals.
     pub counted_commits: u32,
@@ -242,6 +243,12 @@ impl RunState {
     pub fn ran_in_iteration(&self) -> Millis {
         let began = self.current.as_ref().map_or(self.ran, |current| current.began);
         Millis(self.ran.0.saturating_sub(began.0))
+    }
+
+    /// Returns the task of the open iteration.
+    pub fn current_task(&self) -> Option<&Task> {
+        let id = self.current.as_ref()?.task.as_ref()?;
+        self.tasks.as_ref()?.list.find_task(id)
     }
 
     /// Returns the acceptance criteria of the current task.

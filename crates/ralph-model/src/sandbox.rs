@@ -123,8 +123,6 @@ pub enum GitAccess {
     Ro,
     /// Commit; hooks and configuration stay read-only.
     Agent,
-    /// Work in a private clone; not implemented, and refused.
-    Clone,
 }
 
 /// Unix sockets inside the sandbox.

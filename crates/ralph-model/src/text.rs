@@ -1,4 +1,4 @@
-//! Bounded excerpts of output that may be endless. The log file has the whole output.
+//! Text for people and prompts: bounded excerpts of output, words quoted for a shell, plurals.
 
 use serde::{Deserialize, Serialize};
 
@@ -185,6 +185,28 @@ pub fn excerpt_text(text: &str, limit: usize) -> String {
     excerpt.to_text()
 }
 
+/// Returns command line words quoted for a shell, for people to copy.
+pub fn quote_for_shell(words: &[String]) -> String {
+    words.iter().map(|word| quote_word(word)).collect::<Vec<_>>().join(" ")
+}
+
+/// Returns a word quoted for a shell if needed.
+pub fn quote_word(word: &str) -> String {
+    let is_plain = |it: char| it.is_alphanumeric() || "-_./=:,@%+{}".contains(it);
+    // `{prompt}` stands for itself; `{a,b}` and `{1..3}` are several words to a shell.
+    let is_expanded = word.contains('{') && (word.contains(',') || word.contains(".."));
+    if !word.is_empty() && word.chars().all(is_plain) && !is_expanded {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+/// Returns the ending of a noun after a count.
+pub fn choose_plural(count: usize) -> &'static str {
+    if count == 1 { "" } else { "s" }
+}
+
 /// Removes HTML comments from a Markdown text, and empty lines at its ends. An unclosed comment
 /// extends to the end of the text.
 pub fn strip_comments(text: &str) -> String {
@@ -253,6 +275,22 @@ pub fn shorten_to_line(text: &str, limit: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn words_are_quoted_as_a_shell_needs_them() {
+        for (word, expect) in [
+            ("--model", "--model"),
+            ("{prompt}", "{prompt}"),
+            ("", "''"),
+            ("two words", "'two words'"),
+            ("it's", r"'it'\''s'"),
+            ("$HOME", "'$HOME'"),
+            ("a{b,c}", "'a{b,c}'"),
+            ("{1..3}", "'{1..3}'"),
+        ] {
+            assert_eq!(quote_word(word), expect);
+        }
+    }
 
     #[track_caller]
     fn check(text: &str, limit: usize, part: Truncate, expect: &str) {

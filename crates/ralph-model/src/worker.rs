@@ -21,6 +21,7 @@ use crate::memory::Memory;
 use crate::outcome::Outcome;
 use crate::recipe::{ClonePolicy, Recipe};
 use crate::task::Task;
+use crate::text::choose_plural;
 use crate::units::{Millis, Timestamp};
 use crate::worktree::{Checkpoint, CommitId, TreeId};
 
@@ -121,7 +122,7 @@ impl WorkerOrigin {
 impl std::fmt::Display for TakenOver {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { machine, attempt, iterations } = self;
-        let (attempt, plural) = (attempt.shorten(), if *iterations == 1 { "" } else { "s" });
+        let (attempt, plural) = (attempt.shorten(), choose_plural(*iterations as usize));
         write!(f, "taken over from {machine} ({attempt}) after {iterations} iteration{plural}")
     }
 }

@@ -224,7 +224,8 @@ pub enum Landed {
         subject: String,
     },
     NothingToCommit,
-    /// One of the user's hooks refused the commit.
+    /// The commit was refused: git's own files changed, or a file contains a secret. Hooks run
+    /// before the judgement.
     CommitRefused {
         output: String,
     },
@@ -266,7 +267,7 @@ impl Landed {
         Some(commit)
     }
 
-    /// Returns the output of the hook that refused a commit.
+    /// Returns why a commit was refused.
     pub fn refusal(&self) -> Option<&str> {
         let Self::CommitRefused { output } = self else { return None };
         Some(output)

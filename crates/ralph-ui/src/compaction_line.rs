@@ -2,8 +2,7 @@
 
 use ralph_model::judgement::Judgement;
 use ralph_model::memory::CompactionTrigger;
-
-use crate::stream::choose_plural;
+use ralph_model::text::choose_plural;
 
 /// Returns the result of a compaction as one line.
 pub(crate) fn format_compaction(judgement: &Judgement, trigger: CompactionTrigger) -> String {

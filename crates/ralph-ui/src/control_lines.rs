@@ -7,11 +7,11 @@ use std::io::Write;
 use ralph_model::control::ControlRequest;
 use ralph_model::event::{Event, Purpose};
 use ralph_model::run::RunState;
+use ralph_model::text::choose_plural;
 use ralph_model::units::Timestamp;
 
 use crate::line_text::shorten_text;
 use crate::line_writer::LineWriter;
-use crate::stream::choose_plural;
 use crate::style::{LineMark, Paint};
 use crate::time;
 

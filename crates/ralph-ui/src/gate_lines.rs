@@ -52,7 +52,7 @@ pub(crate) fn print_gate_result<W: Write>(
             &format!("Gate {gate}: cached, it passed before on the same tree"),
         ),
         (GateStatus::Failed, Severity::Hard) => {
-            let used = recipe.gates.iter().find(|gate| gate.name == result.gate);
+            let used = recipe.find_gate(&result.gate);
             // The usual action needs no word: a line below says that the next prompt has the output.
             let action = used
                 .filter(|gate| gate.fail_action != FailAction::Append)
@@ -114,7 +114,7 @@ pub(crate) fn print_gate_output<W: Write>(
         page.write_indented(2, Paint::None, &format!("failing: {names}"));
     }
     let output = sanitize::sanitize_text(&result.output);
-    let gate = recipe.gates.iter().find(|gate| gate.name == result.gate);
+    let gate = recipe.find_gate(&result.gate);
     let lines = match gate.map(|gate| gate.truncate) {
         Some(Truncate::Tail | Truncate::Both) => stream::take_excerpt_end(page.style(), &output),
         Some(Truncate::Head) | None => stream::take_excerpt(page.style(), &output),

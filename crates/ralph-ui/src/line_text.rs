@@ -38,16 +38,6 @@ pub(crate) fn shorten_id(id: &str) -> String {
     sanitize::sanitize_line(sanitize::cut_chars(id, SHORT_ID), SHORT_ID, "")
 }
 
-/// Returns a word quoted for a shell if needed.
-pub(crate) fn quote_word(word: &str) -> String {
-    let is_plain = |it: char| it.is_alphanumeric() || "-_./=:,@%+".contains(it);
-    if !word.is_empty() && word.chars().all(is_plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
-    }
-}
-
 /// Returns the name of the agent with its model or command.
 pub(crate) fn format_agent_name(agent: &AgentChoice) -> String {
     let detail = match agent.kind.origin() {

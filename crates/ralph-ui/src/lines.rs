@@ -20,6 +20,7 @@ use ralph_model::recipe::{CommitPolicy, Completion, Recipe};
 use ralph_model::review::ReviewResult;
 use ralph_model::run::{AgentCallEnd, AgentCallState, RunState};
 use ralph_model::sandbox::{Backend, RequestedBackend};
+use ralph_model::text::choose_plural;
 use ralph_model::units::Millis;
 use ralph_model::worktree::{Checkpoint, Landed};
 
@@ -30,7 +31,7 @@ use crate::line_text::{
 };
 use crate::line_writer::LineWriter;
 use crate::status::describe_backend;
-use crate::stream::{self, choose_plural};
+use crate::stream;
 use crate::style::{LineMark, Paint};
 use crate::{compaction_line, control_lines, sanitize, task_lines, wait_lines, worker_lines};
 

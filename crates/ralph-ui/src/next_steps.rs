@@ -5,9 +5,9 @@
 use ralph_model::budget::ExhaustedBudget;
 use ralph_model::ids::{RunId, TaskId};
 use ralph_model::outcome::Outcome;
+use ralph_model::text::quote_word;
 use ralph_model::units::Timestamp;
 
-use crate::line_text::quote_word;
 use crate::sanitize;
 
 /// A command with a longer note is no help on a terminal.

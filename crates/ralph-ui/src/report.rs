@@ -14,10 +14,10 @@ use markdown::{escape_markdown, format_code};
 use ralph_core::reporting::report::{StuckSummary, Summary};
 use ralph_model::outcome::Outcome;
 use ralph_model::task::Progress;
+use ralph_model::text::choose_plural;
 use ralph_model::units::Timestamp;
 
 use crate::next_steps::{self, FailedWork, NextStepFacts};
-use crate::stream::choose_plural;
 pub use terminal::render_for_terminal;
 
 pub(crate) use sections::{describe_reviews, format_severity};

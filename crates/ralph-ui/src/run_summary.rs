@@ -10,13 +10,14 @@ use ralph_model::outcome::{Outcome, SandboxBlockedGate};
 use ralph_model::plan::{PlanState, RemovedItems};
 use ralph_model::recipe::CommitPolicy;
 use ralph_model::run::RunState;
+use ralph_model::text::{choose_plural, quote_word};
 use ralph_model::units::{Millis, Timestamp};
 
-use crate::line_text::{quote_word, shorten_text};
+use crate::line_text::shorten_text;
 use crate::line_writer::LineWriter;
 use crate::next_steps::{self, FailedWork, NextStepFacts};
 use crate::sanitize;
-use crate::stream::{choose_plural, format_tokens};
+use crate::stream::format_tokens;
 use crate::style::{LineMark, Paint};
 
 /// The last line is the one people look for, so it shows the whole message of git or the agent

@@ -13,7 +13,6 @@ use ralph_model::gate::{GateResult, GateStatus};
 use ralph_model::ids::{IterationNumber, Role};
 use ralph_model::judgement::Verdict;
 use ralph_model::outcome::{ExitStatus, Outcome};
-use ralph_model::review::ReviewResult;
 use ralph_model::run::RunState;
 use ralph_model::units::{Millis, Timestamp};
 use ralph_model::worktree::Landed;
@@ -239,28 +238,26 @@ impl<W: Write> SessionLog<W> {
     fn set_verdict(&mut self, verdict: &Verdict) {
         let Some(open) = &mut self.iteration else { return };
         let line = |text: &str| sanitize::sanitize_line(text, STATUS_CHARS, "...");
-        let failed = |reason: &str| LoggedStatus::Failed(format!("failed: {reason}"));
+        let label = verdict.label();
         open.status = match verdict {
-            Verdict::Complete => LoggedStatus::Good("complete".to_owned()),
-            Verdict::Passed { .. } => LoggedStatus::Good("passed".to_owned()),
+            Verdict::Complete | Verdict::Passed { .. } | Verdict::Compacted { .. } => {
+                LoggedStatus::Good(label.to_owned())
+            }
+            Verdict::Reviewed { .. } => LoggedStatus::Good(format!("reviewed: {label}")),
             Verdict::GatesFailed { gates } => {
                 LoggedStatus::Failed(format!("failed gates: {}", line(&gates.join(", "))))
             }
-            Verdict::AttemptFailed { failure } => failed(failure.class.name()),
-            Verdict::NothingChanged => failed("nothing changed"),
-            Verdict::NotHandedIn { .. } => failed("not handed in"),
-            Verdict::Incomplete { .. } => failed("not complete"),
             Verdict::Blocked { blocked } => {
                 LoggedStatus::Failed(format!("blocked: {}", line(&blocked.needs)))
             }
-            Verdict::Reviewed { verdict, feedback } => {
-                let result = ReviewResult::new(*verdict, feedback);
-                LoggedStatus::Good(format!("reviewed: {}", result.name()))
+            Verdict::AttemptFailed { .. }
+            | Verdict::NothingChanged
+            | Verdict::NotHandedIn { .. }
+            | Verdict::Incomplete { .. } => LoggedStatus::Failed(format!("failed: {label}")),
+            Verdict::Skipped { .. } | Verdict::Requeued { .. } => {
+                LoggedStatus::Failed(label.to_owned())
             }
-            Verdict::Skipped { .. } => LoggedStatus::Failed("skipped".to_owned()),
-            Verdict::Requeued { .. } => LoggedStatus::Failed("requeued".to_owned()),
-            Verdict::Held { .. } => LoggedStatus::Open("waits for the user".to_owned()),
-            Verdict::Compacted { .. } => LoggedStatus::Good("compacted".to_owned()),
+            Verdict::Held { .. } => LoggedStatus::Open(label.to_owned()),
         };
     }
 

@@ -3,9 +3,9 @@
 //! Not here: counting.
 
 use ralph_core::reporting::stats::{ProjectStats, StatsRow};
+use ralph_model::text::choose_plural;
 
 use crate::sanitize;
-use crate::stream::choose_plural;
 use crate::tasks::pad_to;
 use crate::time::WallClock;
 

@@ -12,8 +12,8 @@ use ralph_core::reporting::report::{Summary, TaskSummary};
 use ralph_model::gate::GateStatus;
 use ralph_model::ids::Role;
 use ralph_model::sandbox::Backend;
+use ralph_model::text::choose_plural;
 
-use crate::stream::choose_plural;
 use crate::style::{Paint, Style};
 use crate::{sanitize, tasks};
 

@@ -12,6 +12,7 @@ use ralph_model::agent_output::{
     ToolOutcome, Usage,
 };
 use ralph_model::failure::FailureClass;
+use ralph_model::text::choose_plural;
 use ralph_model::units::Timestamp;
 
 use crate::answer_text::describe_answer;
@@ -540,10 +541,6 @@ fn format_size(output: &str) -> String {
         return "no output".to_owned();
     }
     format!("{lines} line{}, {chars} char{}", choose_plural(lines), choose_plural(chars))
-}
-
-pub(crate) fn choose_plural(count: usize) -> &'static str {
-    if count == 1 { "" } else { "s" }
 }
 
 fn choose_indent(speaker: Speaker) -> usize {

@@ -14,12 +14,12 @@ use ralph_model::review::{ReviewPolicy, ReviewResult};
 use ralph_model::run::RunState;
 use ralph_model::stuck::Escalation;
 use ralph_model::task::{TaskList, TaskStatus};
+use ralph_model::text::choose_plural;
 use ralph_model::units::Millis;
 
 use crate::gate_lines::print_gate_output;
 use crate::line_text::{format_agent_name, print_warning, shorten_text};
 use crate::line_writer::LineWriter;
-use crate::stream::choose_plural;
 use crate::style::{LineMark, Paint};
 
 /// Prints a summary of a task list that was read, with an estimate of its iterations.
@@ -100,7 +100,7 @@ pub(crate) fn print_attempt_start<W: Write>(page: &mut LineWriter<W>, state: &Ru
         }
     }
     if let Some(agent) = &state.recipe.escalate
-        && matches!(current.role, Role::Implement | Role::Fix)
+        && current.role.is_attempt()
         && matches!(log.escalation, Escalation::StrategyShift | Escalation::ContextExpansion)
     {
         let name = shorten_text(page, &format_agent_name(agent));

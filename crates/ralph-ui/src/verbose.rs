@@ -12,10 +12,11 @@ use ralph_model::gate::{Gate, GateResult, GateStatus};
 use ralph_model::judgement::{Judgement, Landing, Verdict};
 use ralph_model::recipe::Completion;
 use ralph_model::run::RunState;
+use ralph_model::text::quote_for_shell;
 use ralph_model::units::Timestamp;
 use ralph_model::worktree::{Landed, TreeDiff};
 
-use crate::line_text::{format_iteration, quote_word, shorten_id, shorten_text};
+use crate::line_text::{format_iteration, shorten_id, shorten_text};
 use crate::line_writer::LineWriter;
 use crate::style::{LineMark, Paint};
 use crate::{budget, sanitize};
@@ -132,8 +133,7 @@ fn print_agent_call<W: Write>(
     prompt_chars: usize,
     start: &str,
 ) {
-    let command: Vec<String> = command.iter().map(|word| quote_word(word)).collect();
-    let command = sanitize::sanitize_line(&command.join(" "), COMMAND_CHARS, "...");
+    let command = sanitize::sanitize_line(&quote_for_shell(command), COMMAND_CHARS, "...");
     write_remark(page, &format!("Agent command: {command}"));
     let shown =
         sanitize::sanitize_line(start, PROMPT_CHARS, page.style().format_mark(LineMark::More));
@@ -179,22 +179,4 @@ fn print_completion<W: Write>(page: &mut LineWriter<W>, judgement: &Judgement, s
         page,
         &format!("The work tree {tree}; feedback for the next iteration: {entries}"),
     );
-}
-
-#[cfg(test)]
-mod tests {
-    use super::quote_word;
-
-    #[test]
-    fn words_are_quoted_as_a_shell_needs_them() {
-        for (word, expect) in [
-            ("--model", "--model"),
-            ("", "''"),
-            ("two words", "'two words'"),
-            ("it's", r"'it'\''s'"),
-            ("$HOME", "'$HOME'"),
-        ] {
-            assert_eq!(quote_word(word), expect);
-        }
-    }
 }

@@ -29,7 +29,7 @@ pub(crate) use context::ContextArgs;
 pub(crate) use guidance::{
     CompletionsArgs, HelpArgs, ManArgs, build_complete_command, with_complete_help, with_suggestion,
 };
-pub(crate) use init::{InitArgs, ReviewGateChoice, WorkflowChoice};
+pub(crate) use init::{InitArgs, ReviewGateChoice};
 pub(crate) use plugin::{PluginArgs, PluginCommand, PluginInstallArgs};
 pub(crate) use prompt_name::PromptName;
 pub(crate) use serve::ServeArgs;
@@ -47,6 +47,8 @@ use texts::{
     STOPPING, TEMPLATES, TOPICS, TRUSTING, WORKING,
 };
 use texts::{BUILD_LIMIT, PLAN_LIMIT, PROMPT_LIMIT, RESUME_LIMIT};
+
+use crate::settings::types::sandbox::SandboxBackendSetting;
 
 /// The whole command line.
 #[derive(Debug, Parser)]
@@ -378,10 +380,6 @@ pub(crate) struct BuildArgs {
     pub(crate) start: StartArgs,
 }
 
-/// The values of `--sandbox`, the same as of `sandbox.backend`.
-const BACKENDS: [&str; 8] =
-    ["auto", "sbx", "native", "bwrap", "container", "landlock", "guard", "none"];
-
 /// Options of every command that starts a run.
 #[derive(Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "a flag is there or it is not")]
@@ -407,10 +405,9 @@ pub(crate) struct StartArgs {
         num_args = 0..=1,
         default_missing_value = "auto",
         require_equals = true,
-        value_parser = BACKENDS,
         hide_possible_values = true
     )]
-    pub(crate) sandbox: Option<String>,
+    pub(crate) sandbox: Option<SandboxBackendSetting>,
     /// Run agent and gates without a sandbox, with your full rights on this machine.
     #[arg(long, conflicts_with = "sandbox")]
     pub(crate) no_sandbox: bool,
@@ -483,7 +480,7 @@ pub(crate) struct LogArgs {
     /// Show only what is about this task.
     #[arg(long, value_name = "ID", conflicts_with = "raw")]
     pub(crate) task: Option<String>,
-    /// Show only what happened since: 90s, 10m, 2h, 3d, a time such as 23:15, or a date.
+    /// Show only what happened since then: 90m, 12h, 7d, 2w, a time such as 23:15, or a date.
     #[arg(long, value_name = "TIME", conflicts_with = "raw")]
     pub(crate) since: Option<String>,
     /// Print the events as they are in the journal, one JSON object a line.

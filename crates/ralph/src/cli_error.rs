@@ -7,10 +7,9 @@ use std::error::Error;
 use ralph_core::ports::VcsError;
 use ralph_core::run_loop::engine::EngineError;
 use ralph_model::outcome::ExitStatus;
+use ralph_model::text::{quote_for_shell, quote_word};
 use ralph_model::worktree::CheckedOut;
 use ralph_ui::error_report::ErrorReport;
-
-use crate::shell_quote::quote_for_shell;
 
 /// An error ready to be printed.
 #[derive(Debug)]
@@ -85,7 +84,7 @@ fn to_history_moved_error(error: &EngineError, left: &CheckedOut, now: &CheckedO
     );
     match (left.short_branch(), &left.head) {
         (Some(branch), _) if left.branch != now.branch => {
-            let branch = quote_for_shell(&[branch.to_owned()]);
+            let branch = quote_word(branch);
             let hint = format!("`git switch {branch}` goes back, then the run can be resumed");
             complaint = complaint.with_hint(hint);
         }

@@ -160,12 +160,8 @@ const TARGETS: &[FuzzTarget] = &[
     },
 ];
 
-fn source(path: &str, text: &str, voice: FileAuthor) -> Option<SettingsFile> {
-    (!text.is_empty()).then(|| SettingsFile {
-        path: path.into(),
-        text: text.to_owned(),
-        author: voice,
-    })
+fn source(path: &str, text: &str, author: FileAuthor) -> Option<SettingsFile> {
+    (!text.is_empty()).then(|| SettingsFile { path: path.into(), text: text.to_owned(), author })
 }
 
 /// The project's file; behind zero bytes the user's, the local one, and the environment.

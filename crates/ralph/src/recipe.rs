@@ -226,9 +226,7 @@ fn build_recipe(loaded: &LoadedSettings, flow: WorkflowDefaults<'_>) -> Result<R
     let is_strategy_set = loaded.is_set("validationStrategy");
     Ok(Recipe {
         workflow: flow.workflow.to_owned(),
-        work: flow.work,
         role: flow.role,
-        agent,
         agents,
         escalate: choose_escalation(loaded)?,
         prompt: PromptPlan {
@@ -260,30 +258,19 @@ fn build_recipe(loaded: &LoadedSettings, flow: WorkflowDefaults<'_>) -> Result<R
             .filter_map(|glob| glob.strip_prefix('!'))
             .map(|glob| gates::parse_pattern("protect", glob))
             .collect::<Result<_, _>>()?,
-        locked: Vec::new(),
-        gate_scripts: Vec::new(),
-        gate_files: Vec::new(),
-        gate_shadows: Vec::new(),
-        gate_programs: Vec::new(),
-        uncommitted_before: Vec::new(),
         secrets_allowed: settings
             .secrets
             .allow
             .iter()
             .map(|glob| gates::parse_pattern("secrets.allow", glob))
             .collect::<Result<_, _>>()?,
-        scope: Vec::new(),
         guard: settings.guard.to_policy(),
-        draft: None,
-        plan: None,
         memory: flow.memory,
-        completion: Completion::Signal,
         completion_response: settings
             .completion_response
             .clone()
             .unwrap_or_else(|| flow.completion_response.to_owned()),
         sandbox: sandbox::build_policy(&settings.sandbox, &landing.commit),
-        parallel: None,
         landing,
         retries: Retries { max: settings.retries.max, backoff: settings.retries.backoff.0 },
         rate_limit: RateLimitPolicy {
@@ -295,6 +282,7 @@ fn build_recipe(loaded: &LoadedSettings, flow: WorkflowDefaults<'_>) -> Result<R
             max_wait: settings.rate_limit.max_wait.0,
         },
         limits: RunLimits { unchanged, ..build_run_limits(settings, flow.iterations) },
+        ..Recipe::new(flow.work, agent)
     })
 }
 

@@ -157,7 +157,7 @@ impl RunSubscribers {
     ) -> Self {
         let patience = plan.notify.patience.0.into();
         let policy = NotificationPolicy {
-            on: plan.notify.on.iter().map(|event| event.to_occasion()).collect(),
+            on: plan.notify.on.iter().copied().collect(),
             long_wait: plan.notify.wait_over.0,
         };
         let mut start_errors = Vec::new();

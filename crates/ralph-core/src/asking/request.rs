@@ -19,7 +19,6 @@ use ralph_model::ids::{AskNumber, IterationNumber, Role};
 use ralph_model::memory::{CompactionTrigger, Documentation};
 use ralph_model::run::{PromptSize, RunState};
 use ralph_model::stuck::Escalation;
-use ralph_model::task::Task;
 use ralph_model::units::Millis;
 use ralph_model::worktree::{Checkpoint, TreeId};
 
@@ -206,16 +205,7 @@ pub(crate) fn select_agent(state: &RunState, purpose: &Purpose) -> AgentChoice {
 /// limit.
 fn select_role_agent(state: &RunState, role: Role) -> AgentChoice {
     let recipe = &state.recipe;
-    let attempted = match role {
-        Role::Implement | Role::Fix => find_current_task(state),
-        Role::Prompt
-        | Role::Plan
-        | Role::Build
-        | Role::Review
-        | Role::Compact
-        | Role::Message
-        | Role::Merge => None,
-    };
+    let attempted = if role.is_attempt() { state.current_task() } else { None };
     let escalation = attempted.map(|task| find_attempt_log(state, task).escalation);
     let agent = match (&recipe.escalate, escalation) {
         (Some(agent), Some(Escalation::StrategyShift | Escalation::ContextExpansion)) => agent,
@@ -265,7 +255,7 @@ fn select_role_prompt(state: &RunState, purpose: &Purpose) -> Option<RolePrompt>
 
 fn find_gate<'a>(state: &'a RunState, purpose: &Purpose) -> Option<&'a Gate> {
     match purpose {
-        Purpose::Gate(name) => state.recipe.gates.iter().find(|gate| gate.name == *name),
+        Purpose::Gate(name) => state.recipe.find_gate(name),
         Purpose::Work | Purpose::Message => None,
     }
 }
@@ -282,12 +272,6 @@ fn find_call_role(state: &RunState, purpose: &Purpose) -> Role {
 /// Returns the role of the open iteration.
 fn find_current_role(state: &RunState) -> Option<Role> {
     state.current.as_ref().map(|current| current.role)
-}
-
-/// Returns the task of the open iteration.
-pub(crate) fn find_current_task(state: &RunState) -> Option<&Task> {
-    let id = state.current.as_ref()?.task.as_ref()?;
-    state.tasks.as_ref()?.list.find_task(id)
 }
 
 /// Returns the answers in the wrong form that a call asks to correct, if there are any.
@@ -320,7 +304,7 @@ pub(crate) fn find_reviewed_range(state: &RunState, purpose: &Purpose) -> Option
         }
         Purpose::Work => {
             let ranges = &state.tasks.as_ref()?.review_ranges;
-            ranges.get(&find_current_task(state)?.id).cloned()
+            ranges.get(&state.current_task()?.id).cloned()
         }
     }
 }
@@ -328,7 +312,7 @@ pub(crate) fn find_reviewed_range(state: &RunState, purpose: &Purpose) -> Option
 /// Returns the time left for the current task.
 fn find_task_time_left(state: &RunState) -> Option<Millis> {
     let limit = state.recipe.task_work()?.hard_limit;
-    let log = find_attempt_log(state, find_current_task(state)?);
+    let log = find_attempt_log(state, state.current_task()?);
     let used = log.spent.saturating_add(state.ran_in_iteration());
     Some(Millis(limit.0.saturating_sub(used.0)))
 }

@@ -49,7 +49,7 @@ pub(crate) fn may_review_instructions(state: &RunState, purpose: &Purpose) -> bo
 pub(crate) fn find_judged_instructions(state: &RunState, purpose: &Purpose) -> Vec<String> {
     let is_judged = match purpose {
         Purpose::Gate(name) => {
-            let gate = state.recipe.gates.iter().find(|gate| gate.name == *name);
+            let gate = state.recipe.find_gate(name);
             gate.is_some_and(|gate| gate.kind != GateKind::Quality)
         }
         Purpose::Work => !state.recipe.is_list_owned_by_agent(),

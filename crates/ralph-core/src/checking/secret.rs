@@ -3,6 +3,7 @@
 
 pub mod known_secrets;
 pub mod leak;
+pub mod shapes;
 
 use ralph_model::recipe::Recipe;
 use serde_json::{Map, Value};
@@ -155,16 +156,14 @@ fn mask_text(text: &str) -> (String, NextWord) {
 fn mask_word(word: &str) -> (String, NextWord) {
     let quoted = |c| matches!(c, '"' | '\'');
     let bare = word.trim_matches(quoted);
-    if has_secret_prefix(bare) {
+    if is_known_key(bare) {
         return (MASK.into(), NextWord::Plain);
     }
     if bare.contains("://") {
         return (mask_url(word), NextWord::Plain);
     }
     if let Some((name, value)) = word.split_once('=') {
-        if !value.is_empty()
-            && (is_secret_name(name) || has_secret_prefix(value.trim_matches(quoted)))
-        {
+        if !value.is_empty() && (is_secret_name(name) || is_known_key(value.trim_matches(quoted))) {
             return (format!("{name}={MASK}"), NextWord::Plain);
         }
         return (word.into(), NextWord::Plain);
@@ -173,12 +172,9 @@ fn mask_word(word: &str) -> (String, NextWord) {
     (word.into(), if announces { NextWord::Secret } else { NextWord::Plain })
 }
 
-/// Returns whether a word is a key of a well-known service.
-fn has_secret_prefix(word: &str) -> bool {
-    const PREFIXES: [&str; 10] =
-        ["sk-", "ghp_", "gho_", "ghs_", "github_pat_", "glpat-", "xoxb-", "xoxp-", "AKIA", "AIza"];
-    // A real key is long; `sk-` alone may be anything.
-    word.len() >= 16 && PREFIXES.iter().any(|prefix| word.starts_with(prefix))
+/// Returns whether a word looks like a key of a well-known service.
+fn is_known_key(word: &str) -> bool {
+    shapes::SHAPES.iter().any(|shape| shape.fits_word(word))
 }
 
 /// Masks user and password of a URL, and every value of its query.
@@ -315,6 +311,29 @@ mod tests {
             shown,
             ["tool", "--api-key", "***", "--token=***", "--model", "opus", "Say token please"]
         );
+    }
+
+    #[test]
+    fn keys_of_well_known_services_are_masked_as_words() {
+        let tail = "a1b2c3d4e5f6g7h8i9j0";
+        let starts = ["hf_", "npm_", "sk_live_", "sk-", "sk-ant-", "ghr_", "ya29.", "xapp-"];
+        let mut words = starts.map(|it| format!("{it}{tail}")).to_vec();
+        words.push(format!("ASIA{}", tail.to_uppercase()));
+        for word in words {
+            for text in [word.clone(), format!("--x={word}"), format!("'{word}'")] {
+                let shown = mask_command_line(std::slice::from_ref(&text)).concat();
+                assert!(
+                    shown.ends_with(MASK) && !shown.to_lowercase().contains("6g7"),
+                    "{text}: {shown}"
+                );
+            }
+        }
+        let token = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJyYWxwaCJ9.c2lnbmF0dXJlLW9mLXJhbHBo";
+        assert_eq!(mask_command_line(&[token.to_owned()]), [MASK]);
+        let names = ["npm_config_cache=/tmp/cache", "hf_hub_offline_mode", "ASIA-PACIFIC-SOUTH"];
+        for word in names.into_iter().chain(["sk-", "eyJrYWxwaCI6MX0"]) {
+            assert_eq!(mask_command_line(&[word.to_owned()]), [word]);
+        }
     }
 
     proptest! {

@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 
 use ralph_model::handoff::Handoff;
 use ralph_model::text;
+use ralph_model::text::choose_plural;
 
 /// A longer first sentence is cut.
 const SENTENCE_CHARS: usize = 240;
@@ -33,7 +34,7 @@ pub fn summarize_handoff(handoff: &Handoff) -> String {
     let is_unfinished = handoff.is_accepted() && handoff.is_incomplete();
     let unfinished = if is_unfinished { " Its author reports unfinished work." } else { "" };
     let files = handoff.files_touched.len();
-    let plural = if files == 1 { "" } else { "s" };
+    let plural = choose_plural(files);
     let outcome = outcome.unwrap_or_default();
     format!("[{}]{summary_text}{outcome}{unfinished} {files} file{plural}.", done.task_id)
 }

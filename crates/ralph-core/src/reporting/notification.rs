@@ -11,57 +11,22 @@ use ralph_model::event::{Event, Recorded, WaitReason};
 use ralph_model::handoff::BlockedReason;
 use ralph_model::ids::{RunId, TaskId};
 use ralph_model::judgement::{Judgement, Verdict};
+use ralph_model::occasion::Occasion;
 use ralph_model::outcome::Outcome;
 use ralph_model::run::RunState;
 use ralph_model::stuck::Escalation;
 use ralph_model::task::Progress;
 use ralph_model::task_state::TaskState;
-use ralph_model::text::join_to_line;
+use ralph_model::text::{choose_plural, join_to_line};
 use ralph_model::units::{Millis, Timestamp};
 use ralph_model::worker::WorkerLimitKind;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 /// The version of the facts' format. Fields are added, never renamed.
 const FACTS_VERSION: u32 = 1;
 
 /// What fits on the screen of a phone; the journal has the rest.
 const LONGEST_MESSAGE: usize = 500;
-
-/// What a user may want to be notified about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Occasion {
-    Finish,
-    Failure,
-    /// A task was given up: tasks that depend on it cannot continue.
-    Blocked,
-    /// The same failure, or the same review complaint, repeats.
-    Stuck,
-    /// A long wait for a usage limit.
-    Waiting,
-    /// Iterations, money, tokens or time are used up.
-    Budget,
-    /// The run cannot continue without a person.
-    Person,
-    /// A test of the delivery.
-    Test,
-}
-
-impl Occasion {
-    /// Returns the name used in settings and files.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Finish => "finish",
-            Self::Failure => "failure",
-            Self::Blocked => "blocked",
-            Self::Stuck => "stuck",
-            Self::Waiting => "waiting",
-            Self::Budget => "budget",
-            Self::Person => "person",
-            Self::Test => "test",
-        }
-    }
-}
 
 /// When a notification is sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -379,7 +344,7 @@ fn format_figures(state: &RunState) -> String {
         let progress = task_state.progress();
         format!("{} of {} tasks done{}", progress.done, progress.total, progress.shortfall())
     });
-    let plural = if state.iterations == 1 { "" } else { "s" };
+    let plural = choose_plural(state.iterations as usize);
     let iterations = format!("{} iteration{plural}", state.iterations);
     let cost = state.total_usage().cost.map(|cost| cost.to_string());
     let parts = [tasks, Some(iterations), cost, Some(state.ran.to_string())];

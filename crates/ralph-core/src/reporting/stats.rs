@@ -198,7 +198,7 @@ impl StatsFold {
         }
         let Some(task) = self.task.take() else { return };
         if let Some(worker) = self.worker.take()
-            && matches!(worker.2, Role::Implement | Role::Fix)
+            && worker.2.is_attempt()
         {
             self.workers.insert(task.clone(), worker);
         }
@@ -278,7 +278,7 @@ impl ProjectStats {
         let mut attempts = 0;
         for ((agent, model, role), figures) in rows {
             sum.total.add_figures(&figures);
-            if matches!(role, Role::Implement | Role::Fix) {
+            if role.is_attempt() {
                 attempts += u64::from(figures.attempts);
             }
             sum.rows.push(StatsRow { agent, model, role, figures });

@@ -137,7 +137,7 @@ struct OpenIterationSpan {
     number: IterationNumber,
     role: Role,
     task: Option<TaskId>,
-    verdict: Option<&'static str>,
+    verdict: Option<String>,
     commit: Option<String>,
     /// How many candidates waited when it began, in a parallel run.
     queue: Option<u64>,
@@ -267,12 +267,13 @@ impl Telemetry {
         let segment = self.segment.take()?;
         let mut attributes = list_run_attributes(state);
         attributes.extend(self.list_parallel_attributes(state));
-        attributes.push(("ralph.outcome", name_outcome(outcome).into()));
+        let name = name_outcome(outcome);
+        attributes.push(("ralph.outcome", name.as_str().into()));
         attributes.push(("ralph.exit_code", u64::from(outcome.exit_code().code()).into()));
-        let status = match name_outcome(outcome) {
+        let status = match name.as_str() {
             "complete" => SpanStatus::Ok,
             "interrupted" => SpanStatus::Unset,
-            name => SpanStatus::Error(name.to_owned()),
+            _ => SpanStatus::Error(name),
         };
         Some(TraceSpan { attributes, status, ..self.new_run_span(&segment, at) })
     }
@@ -351,7 +352,7 @@ impl Telemetry {
 
     fn end_iteration(&mut self, at: Timestamp) -> Option<TraceSpan> {
         let iteration = self.iteration.take()?;
-        let verdict = iteration.verdict.unwrap_or("none");
+        let verdict = iteration.verdict.as_deref().unwrap_or("none");
         self.meter.record_iteration(
             iteration.role,
             verdict,

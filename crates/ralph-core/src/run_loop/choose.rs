@@ -59,7 +59,7 @@ pub enum Step {
     },
     /// Record the state that the iteration starts from.
     Checkpoint(CheckpointDepth),
-    /// Look for the reply to a call that was started before a crash.
+    /// Look for the reply to a call that was started before a crash; call again if there is none.
     Recover {
         ask: AskNumber,
         purpose: Purpose,
@@ -106,7 +106,8 @@ pub enum Step {
     Judge,
     /// Write the list to the task file as the landing changes it.
     WriteList,
-    /// Record the tree that passed.
+    /// Record the tree. If the branch moved while gates ran, reset it first, where only ralph may
+    /// write the history.
     Survey,
     /// Discard the changes of an agent that was asked for a commit message.
     DiscardMessageSideEffects,
@@ -115,7 +116,8 @@ pub enum Step {
         message: String,
         command: String,
     },
-    /// Look for the commit, which a killed process may have made and not recorded.
+    /// The run is asked to stop at [`Self::Commit`]: record the commit if an earlier process made
+    /// it; else end the run.
     FindCommit,
     /// Run a source-control command.
     Scm {

@@ -325,7 +325,7 @@ impl<'a> Engine<'a> {
             Step::Recheck => self.recheck_tree()?,
             Step::Judge => {
                 if self.run_commit_hook()? == Recheck::Same {
-                    self.judge_iteration()?;
+                    self.record_judgement()?;
                 }
             }
             Step::WriteList => self.write_landing_list()?,

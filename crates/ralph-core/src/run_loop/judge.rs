@@ -128,7 +128,7 @@ fn judge_failed_checks(state: &RunState, current: &Iteration) -> Option<Judgemen
 /// Returns the feedback of a failed gate. Marks gates that failed before the run began, unless
 /// the prompt of a task says so already.
 fn build_gate_feedback(state: &RunState, result: &GateResult) -> Feedback {
-    let gate = state.recipe.gates.iter().find(|gate| gate.name == result.gate);
+    let gate = state.recipe.find_gate(&result.gate);
     let mut text = gate::format_failure(gate.and_then(|gate| gate.hint.as_deref()), result);
     if state.tasks.is_none() && state.is_broken_at_start(&result.gate) {
         text.push_str("\nThis check was broken before the run began. It must pass anyway.");

@@ -1,7 +1,7 @@
 //! The plan of a landing: which steps follow from a judgement, in which order.
 //!
-//! It is computed once, when the judgement is recorded, and again only when a hook refuses
-//! the commit. Not here: choosing and doing the next step.
+//! It is computed once, when the judgement is recorded, and again only when the commit
+//! is refused. Not here: choosing and doing the next step.
 
 use ralph_model::ids::Role;
 use ralph_model::judgement::Landing;
@@ -43,10 +43,10 @@ pub(crate) fn plan_landing(state: &RunState, current: &Iteration) -> LandingPlan
     LandingPlan::new(steps)
 }
 
-/// Changes the plan after a hook refused the commit: that is a failed attempt, and it may
+/// Changes the plan after the commit was refused: that is a failed attempt, and it may
 /// have been the last one.
 pub(crate) fn plan_after_refusal(state: &RunState, current: &Iteration) -> Vec<LandingStep> {
-    let gives_up = settle_iteration(state, current)
+    let gives_up = settle_current(state, current)
         .and_then(|settled| settled.attempt)
         .is_some_and(|attempt| attempt.gives_up.is_some());
     // Merged work leaves the work tree; an agent's own stays for the next attempt.
@@ -88,7 +88,7 @@ pub(crate) fn must_write_list_again(state: &RunState, current: &Iteration) -> bo
 }
 
 /// Returns the result of the iteration, as far as it has landed.
-pub(crate) fn settle_iteration(state: &RunState, current: &Iteration) -> Option<Settled> {
+pub(crate) fn settle_current(state: &RunState, current: &Iteration) -> Option<Settled> {
     state.recipe.task_work()?;
     current.task.as_ref()?;
     Some(settle::settle_iteration(&state.recipe, state.tasks.as_ref()?, current))
@@ -101,7 +101,7 @@ fn is_restoring(step: &LandingStep) -> bool {
 /// Returns whether the task file does not hold the result of the iteration yet. What an
 /// agent that owns the list wrote is there, unless the landing restores the tree.
 fn must_write_list(state: &RunState, current: &Iteration, is_restored: bool) -> bool {
-    let (Some(settled), Some(work)) = (settle_iteration(state, current), state.recipe.task_work())
+    let (Some(settled), Some(work)) = (settle_current(state, current), state.recipe.task_work())
     else {
         return false;
     };

@@ -1,8 +1,8 @@
 //! The final result of an iteration on a task, once it has landed or failed to land.
 //!
-//! The judgement says how the list should change; a commit hook may still refuse the
-//! work. Both the file written before a commit and the state after the iteration are
-//! computed here, so they cannot disagree. Not here: judging.
+//! The judgement says how the list should change; the commit may still be refused, for a
+//! secret or a change to git's own files. Both the file written before a commit and the state after
+//! the iteration are computed here, so they cannot disagree. Not here: judging.
 
 use ralph_model::attempt::{Attempt, FailedAttempt, FailedOutput, GiveUpReason};
 use ralph_model::handoff::WorkOutcome;
@@ -147,7 +147,7 @@ fn build_refused_attempt(
             escalation: Escalation::None,
         },
         outputs: vec![FailedOutput {
-            title: "Commit Hook Output (verbatim)".to_owned(),
+            title: "Refusal of the Commit (verbatim)".to_owned(),
             text: cut_output(output),
         }],
         next: Escalation::None,

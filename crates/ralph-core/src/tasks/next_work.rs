@@ -329,19 +329,8 @@ pub fn next_coding_task(state: &RunState) -> Option<&Task> {
     else {
         return None;
     };
-    match next.role_and_task()? {
-        (Role::Implement | Role::Fix, task) => Some(task),
-        (
-            Role::Prompt
-            | Role::Plan
-            | Role::Build
-            | Role::Review
-            | Role::Compact
-            | Role::Message
-            | Role::Merge,
-            _,
-        ) => None,
-    }
+    let (role, task) = next.role_and_task()?;
+    role.is_attempt().then_some(task)
 }
 
 /// Returns why a compaction is due before the next iteration, if it is.

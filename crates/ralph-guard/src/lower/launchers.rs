@@ -6,6 +6,7 @@
 
 use super::walk::Walker;
 use crate::command::ShellCommand;
+use crate::network::is_loopback;
 use crate::word::Word;
 
 /// Programs whose operands are commands.
@@ -94,7 +95,8 @@ const LAUNCHERS: &[ProgramLauncher] = &[
 /// Returns whether the host of `ssh` is this machine.
 fn is_this_machine(host: &str) -> bool {
     let host = host.rsplit('@').next().unwrap_or_default();
-    matches!(host, "localhost" | "::1" | "0.0.0.0") || host.starts_with("127.")
+    // A name such as `127.0.0.1.example.net` may lead here as well.
+    is_loopback(host) || host.starts_with("127.")
 }
 
 /// Returns whether a program is a launcher.

@@ -1,5 +1,6 @@
 //! Rules on the machine: disks, resources, rights, configuration, scheduled commands.
 
+use super::process::POWER_VERBS;
 use super::{GuardRule, new_command_rule};
 use crate::category::GuardCategory;
 use crate::interpreter::{self, CodeAction};
@@ -274,22 +275,12 @@ pub(super) const RULES: &[GuardRule] = &[
                 "list-jobs",
                 "",
             ];
-            let ends = [
-                "poweroff",
-                "reboot",
-                "halt",
-                "suspend",
-                "hibernate",
-                "kexec",
-                "rescue",
-                "emergency",
-            ];
             let keeps = ["enable", "reenable", "link", "edit", "preset"];
             match it.name() {
                 "systemctl" => {
                     let verb = it.find_operand(0);
                     !shows.contains(&verb)
-                        && !ends.contains(&verb)
+                        && !POWER_VERBS.contains(&verb)
                         && !keeps.contains(&verb)
                         && !it.is_help_request()
                 }

@@ -122,7 +122,10 @@ pub(super) const RULES: &[GuardRule] = &[
                 && it.words().iter().any(|word| !word.is_known() && is_partly_known(word.raw()));
             asks && it.words().iter().any(|word| !word.is_known())
                 && (is_asked_for_name && !it.find_sources().is_empty()
-                    || it.find_sources().iter().any(|command| READERS.contains(&command.name())))
+                    || it
+                        .find_sources()
+                        .iter()
+                        .any(|command| DATA_SOURCES.contains(&command.name())))
                 && contacts_remote(it)
         },
     ),
@@ -226,7 +229,7 @@ fn uploads_to_bucket(it: &CheckedCommand<'_>) -> bool {
 }
 
 /// Programs that read files or the environment.
-const READERS: [&str; 26] = [
+const DATA_SOURCES: [&str; 26] = [
     "cat", "base64", "head", "tail", "grep", "xxd", "od", "tar", "gzip", "zip", "env", "printenv",
     "cut", "sed", "awk", "jq", "strings", "find", "less", "openssl", "gpg", "tr", "sort",
     "hexdump", "history", "bzip2",

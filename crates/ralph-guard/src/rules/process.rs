@@ -9,35 +9,28 @@ use crate::lower::Word;
 const OWN: &str = "End only processes that you started, by their id.";
 const PLAIN: &str = "Run the container without it.";
 
+/// The verbs of `systemctl` that end what runs on the machine.
+#[rustfmt::skip]
+pub(super) const POWER_VERBS: [&str; 9] = [
+    "poweroff", "reboot", "halt", "suspend", "hibernate", "kexec", "rescue", "emergency", "isolate",
+];
+
 pub(super) const RULES: &[GuardRule] = &[
     new_command_rule(
         "proc.power",
         GuardCategory::Process,
         "turns the machine off",
         "Leave the machine running.",
-        |it| {
-            let ends = [
-                "poweroff",
-                "reboot",
-                "halt",
-                "suspend",
-                "hibernate",
-                "kexec",
-                "rescue",
-                "emergency",
-                "isolate",
-            ];
-            match it.name() {
-                "shutdown" | "reboot" | "halt" | "poweroff" | "telinit" => !it.is_help_request(),
-                "init" => matches!(it.find_operand(0), "0" | "1" | "6"),
-                "systemctl" | "loginctl" => ends.contains(&it.find_operand(0)),
-                "pmset" => it.find_operand(0) == "sleepnow",
-                "osascript" => it
-                    .words()
-                    .iter()
-                    .any(|word| word.raw().contains("shut down") || word.raw().contains("restart")),
-                _ => false,
-            }
+        |it| match it.name() {
+            "shutdown" | "reboot" | "halt" | "poweroff" | "telinit" => !it.is_help_request(),
+            "init" => matches!(it.find_operand(0), "0" | "1" | "6"),
+            "systemctl" | "loginctl" => POWER_VERBS.contains(&it.find_operand(0)),
+            "pmset" => it.find_operand(0) == "sleepnow",
+            "osascript" => it
+                .words()
+                .iter()
+                .any(|word| word.raw().contains("shut down") || word.raw().contains("restart")),
+            _ => false,
         },
     ),
     new_command_rule(

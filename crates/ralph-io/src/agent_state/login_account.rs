@@ -5,6 +5,8 @@
 
 use std::collections::BTreeMap;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
@@ -96,30 +98,8 @@ fn normalize_key(key: &str) -> String {
 fn decode_claims(token: &str) -> Option<Map<String, Value>> {
     let mut parts = token.split('.');
     let (_, payload, _) = (parts.next()?, parts.next()?, parts.next()?);
-    serde_json::from_slice(&decode_base64url(payload)?).ok()
-}
-
-/// Decodes URL-safe base64.
-fn decode_base64url(text: &str) -> Option<Vec<u8>> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let (mut bits, mut count) = (0_u32, 0_u32);
-    for character in text.trim_end_matches('=').bytes() {
-        let digit = match character {
-            b'A'..=b'Z' => character - b'A',
-            b'a'..=b'z' => character - b'a' + 26,
-            b'0'..=b'9' => character - b'0' + 52,
-            b'-' | b'+' => 62,
-            b'_' | b'/' => 63,
-            _ => return None,
-        };
-        bits = (bits << 6) | u32::from(digit);
-        count += 6;
-        if count >= 8 {
-            count -= 8;
-            bytes.push(u8::try_from((bits >> count) & 0xff).ok()?);
-        }
-    }
-    Some(bytes)
+    let claims = URL_SAFE_NO_PAD.decode(payload.trim_end_matches('=')).ok()?;
+    serde_json::from_slice(&claims).ok()
 }
 
 #[cfg(test)]

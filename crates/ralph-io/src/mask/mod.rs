@@ -3,10 +3,10 @@
 //! A [`Masker`] is created once per run, from the values that are known to be secret; secrets with
 //! a recognizable shape need no list. It is applied where bytes come in (agents, gates), where
 //! prompts go out, and where events are recorded, so that everything derived from those is clean.
-//! Not here: which variables hold secrets (`ralph_core::checking::secret`), and scanning commits (`git`).
+//! Not here: which variables and shapes are secrets
+//! (`ralph_core::checking::secret`), and scanning commits (`git`).
 
 mod encodings;
-mod shapes;
 mod stream;
 mod visible;
 
@@ -17,11 +17,11 @@ use std::path::Path;
 use std::sync::{Arc, LazyLock};
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind, Input, MatchKind, Span};
-use ralph_core::checking::secret::{MASK, known_secrets};
-use ralph_model::event::Event;
-use shapes::{
+use ralph_core::checking::secret::shapes::{
     CLASSES, FollowingText, LONGEST_OPEN, SHAPES, SecretShape, ShapeDecision, TokenParts,
 };
+use ralph_core::checking::secret::{MASK, known_secrets};
+use ralph_model::event::Event;
 pub use stream::{MaskStream, MaskWriter};
 use visible::VisibleBytes;
 

@@ -6,7 +6,8 @@
 use std::borrow::Cow;
 use std::io::{self, Write};
 
-use super::shapes::{FollowingText, SecretShape};
+use ralph_core::checking::secret::shapes::{FollowingText, SecretShape};
+
 use super::visible::measure_invisible;
 use super::{Masker, keep_last_two, replace_spans};
 

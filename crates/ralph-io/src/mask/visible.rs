@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 
-use super::shapes::FollowingText;
+use ralph_core::checking::secret::shapes::FollowingText;
 
 /// A longer sequence is no escape sequence, or hides nothing but itself.
 const LONGEST_SEQUENCE: usize = 256;

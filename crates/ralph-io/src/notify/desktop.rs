@@ -6,7 +6,8 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use ralph_core::reporting::notification::{Notification, Occasion};
+use ralph_core::reporting::notification::Notification;
+use ralph_model::occasion::Occasion;
 
 use super::command::run_program;
 use crate::environment::Variables;

@@ -2,11 +2,11 @@
 
 use std::sync::mpsc;
 
-use ralph_core::reporting::notification::Occasion;
 use ralph_core::run_loop::fold::{apply_event, start_state};
 use ralph_model::agent::{AgentChoice, AgentKind};
 use ralph_model::event::Event;
 use ralph_model::ids::RunId;
+use ralph_model::occasion::Occasion;
 use ralph_model::outcome::Outcome;
 use ralph_model::recipe::{PromptSource, Recipe, Work};
 use ralph_model::units::{Millis, Timestamp};

@@ -18,7 +18,7 @@ use super::SandboxNetwork;
 use super::boundary::Boundary;
 use super::launch_error::LaunchError;
 use super::launch_plan::LaunchPlan;
-use super::sbx::{Vm, VmNote};
+use super::sbx::{Vm, write_vm_note};
 use super::seatbelt::{self, ProxyExit};
 use crate::process::Spawn;
 
@@ -29,8 +29,7 @@ pub(super) fn run_in_vm(
     file: &Path,
     command_line: &[OsString],
 ) -> Result<ExitCode, LaunchError> {
-    let note =
-        VmNote::write_locked(file).map_err(LaunchError::for_path("write a file next to", file))?;
+    let note = write_vm_note(file).map_err(LaunchError::for_path("write a file next to", file))?;
     let status = run_client(vm.wrap_spawn(plan.rebuild_spawn(command_line)))?;
     note.remove_note();
     Ok(to_exit_code(status))

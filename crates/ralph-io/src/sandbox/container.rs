@@ -90,13 +90,8 @@ impl Container {
     /// Returns how to start ralph as the first process of a container, to run this child.
     ///
     /// The caller must remove the container after it has ended, however it did.
-    pub fn wrap_spawn(
-        &self,
-        spawn: Spawn,
-        boundary: &Boundary,
-        berth: &ContainerSlot<'_>,
-    ) -> Spawn {
-        let args = argv::build_run_arguments(self, &spawn, boundary, berth);
+    pub fn wrap_spawn(&self, spawn: Spawn, boundary: &Boundary, slot: &ContainerSlot<'_>) -> Spawn {
+        let args = argv::build_run_arguments(self, &spawn, boundary, slot);
         let env = argv::build_client_env(&self.env, &spawn.env);
         Spawn { program: self.engine.program.clone().into(), args, cwd: "/".into(), env, ..spawn }
     }

@@ -33,6 +33,7 @@ mod home_stores;
 mod launch_error;
 mod launch_plan;
 mod launcher;
+mod locked_note;
 mod probe;
 mod program_files;
 pub mod proxy;
@@ -43,7 +44,6 @@ mod spec;
 mod spec_builder;
 #[cfg(target_os = "linux")]
 mod stage;
-mod stale_notes;
 mod tool_query;
 mod vm;
 

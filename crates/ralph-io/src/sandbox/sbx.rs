@@ -26,7 +26,7 @@ use serde::{Deserialize, Serialize};
 
 pub(super) use exchange::copy_back;
 pub use find::{SbxForm, SbxTool, SbxUnavailable, may_be_installed};
-pub(super) use note::{VmNote, take_abandoned};
+pub(super) use note::{take_abandoned, write_vm_note};
 
 use super::ResourceLimits;
 use super::boundary::{Boundary, BoundaryEntry};

@@ -448,7 +448,7 @@ impl SpecBuilder {
         }
         match history {
             GitAccess::Agent => writable.extend(places.history.iter().cloned()),
-            GitAccess::Ro | GitAccess::Clone => shown.extend(places.history.iter().cloned()),
+            GitAccess::Ro => shown.extend(places.history.iter().cloned()),
         }
         let inside = self.add_hidden_around(places, policy, writable);
         self.push_shown(shown);
@@ -488,7 +488,7 @@ impl SpecBuilder {
                     (SandboxedProcess::Agent, GitAccess::Agent) => {
                         protected.add_git_execution_files(places);
                     }
-                    (SandboxedProcess::Agent, GitAccess::Ro | GitAccess::Clone)
+                    (SandboxedProcess::Agent, GitAccess::Ro)
                     | (SandboxedProcess::Gate | SandboxedProcess::Git, _) => {
                         protected.add_path(&link, WhenAbsent::Watched);
                         for directory in &places.history {

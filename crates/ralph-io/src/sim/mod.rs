@@ -8,7 +8,6 @@ mod acp_peer;
 mod acp_writer;
 mod actions;
 mod amp_writer;
-mod base64;
 mod claude_writer;
 mod cline_writer;
 mod codex_writer;

@@ -8,6 +8,8 @@ use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD_NO_PAD;
 use ralph_model::agent_output::{Speaker, TextForm, TodoItem, ToolOutcome, Usage};
 use ralph_model::units::{Millis, Timestamp, Tokens, UsdMicros};
 use serde_json::{Value, json};
@@ -18,7 +20,7 @@ use super::scenario::{
     SimDialect,
 };
 use super::writer::{ScriptedToolCall, SimTurnEnd, SimWriter};
-use super::{acp_peer, actions, base64};
+use super::{acp_peer, actions};
 
 /// Exit code if no entry of a scenario matches the call.
 pub const STATUS_NO_MATCH: u8 = 64;
@@ -253,8 +255,10 @@ impl<'a, W: Write> ScenarioPlayer<'a, W> {
                 map_write_error(self.writer.write_bytes(text.as_bytes()))
             }
             ScenarioStep::Garbage(ScriptedBytes::Base64(text)) => {
-                let bytes = base64::decode_base64(text)
-                    .ok_or_else(|| PlayStop::Failed(format!("{text:?} is not base 64")))?;
+                let bytes =
+                    STANDARD_NO_PAD.decode(text.trim().trim_end_matches('=')).map_err(|error| {
+                        PlayStop::Failed(format!("{text:?} is not base64: {error}"))
+                    })?;
                 map_write_error(self.writer.write_bytes(&bytes))
             }
             ScenarioStep::Stderr(text) => map_write_error(SimWriter::<W>::write_stderr(text)),

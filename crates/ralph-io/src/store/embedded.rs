@@ -190,8 +190,8 @@ mod tests {
 
     #[test]
     fn any_tampering_is_repaired() {
-        type Deed = (&'static str, fn(&Path));
-        let deeds: [Deed; 8] = [
+        type Action = (&'static str, fn(&Path));
+        let actions: [Action; 8] = [
             ("changed", |at| fs::write(at.join("deep/c.md"), "d").expect("written")),
             ("longer", |at| fs::write(at.join("deep/c.md"), "cc").expect("written")),
             ("removed", |at| fs::remove_file(at.join("a.json")).expect("removed")),
@@ -211,10 +211,10 @@ mod tests {
                 fs::write(at, "").expect("written");
             }),
         ];
-        for (what, deed) in deeds {
+        for (what, action) in actions {
             let (_directory, embedded) = embedded();
             embedded.ensure_intact().expect("written");
-            deed(embedded.path());
+            action(embedded.path());
             assert!(!embedded.is_intact(), "{what}");
             assert!(embedded.ensure_intact().expect("repaired"), "{what}");
             assert!(embedded.is_intact(), "{what}");

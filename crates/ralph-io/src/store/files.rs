@@ -15,7 +15,7 @@ use ralph_model::event::{Event, Recorded};
 use ralph_model::gate::GateResult;
 use ralph_model::hook_state::HookState;
 use ralph_model::ids::{IterationNumber, RunId, TaskId};
-use ralph_model::outcome::Outcome;
+use ralph_model::outcome::{ExitStatus, Outcome};
 use ralph_model::plan::PlanState;
 use ralph_model::refusal::Refusal;
 use ralph_model::run::RunState;
@@ -345,30 +345,16 @@ struct GatesView<'a> {
 }
 
 fn describe_status(outcome: Option<&Outcome>) -> &'static str {
-    match outcome {
+    match outcome.map(Outcome::exit_code) {
         None => "running",
-        Some(Outcome::Complete) => "complete",
-        Some(Outcome::Interrupted) => "interrupted",
+        Some(ExitStatus::Complete) => "complete",
+        Some(ExitStatus::Interrupted) => "interrupted",
+        Some(ExitStatus::Incomplete) => "incomplete",
         Some(
-            Outcome::IterationsUsedUp { .. }
-            | Outcome::NothingChanges { .. }
-            | Outcome::BudgetUsedUp { .. }
-            | Outcome::LimitTooLong { .. }
-            | Outcome::TasksLeft { .. }
-            | Outcome::ApprovedAtCap { .. }
-            | Outcome::BaselineBroken { .. }
-            | Outcome::SandboxBlocked { .. },
-        ) => "incomplete",
-        Some(
-            Outcome::AgentFailed { .. }
-            | Outcome::NoCommitMessage
-            | Outcome::ScmFailed { .. }
-            | Outcome::GitFailed { .. }
-            | Outcome::PlanMissing
-            | Outcome::TasksLost { .. }
-            | Outcome::WorkersFailed { .. }
-            | Outcome::LandingBlocked { .. }
-            | Outcome::PromptLost { .. },
+            ExitStatus::BadInput
+            | ExitStatus::Busy
+            | ExitStatus::AgentFailed
+            | ExitStatus::GitFailed,
         ) => "failed",
     }
 }

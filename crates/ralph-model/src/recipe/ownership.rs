@@ -65,7 +65,7 @@ impl Ownership {
     }
 
     /// Returns whether the agent owns the task list.
-    pub fn is_list_agents(self) -> bool {
+    pub fn does_agent_own_list(self) -> bool {
         self.list == Some(ListOwner::Agent)
     }
 
@@ -113,6 +113,6 @@ impl Ownership {
     /// Returns whether ralph writes into the task list that work on a task has begun. An
     /// agent that owns or commits the list finds it unchanged.
     pub fn marks_task_in_progress(self) -> bool {
-        !self.is_list_agents() && !self.do_agents_commit()
+        !self.does_agent_own_list() && !self.do_agents_commit()
     }
 }

@@ -308,7 +308,7 @@ impl Observer {
         else {
             return;
         };
-        let Some(gate) = recipe.gates.iter().find(|gate| gate.name == result.gate) else { return };
+        let Some(gate) = recipe.find_gate(&result.gate) else { return };
         if result.status != GateStatus::Failed
             && let Err(message) = check_gate_passed(gate, watched, world)
         {

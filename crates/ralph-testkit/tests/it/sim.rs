@@ -34,8 +34,8 @@ impl Stage {
     }
 
     #[expect(clippy::needless_pass_by_value, reason = "scripts are written in place")]
-    fn of(deeds: serde_json::Value) -> Self {
-        Self::new(&json!({"calls": [{"do": deeds}]}))
+    fn of(actions: serde_json::Value) -> Self {
+        Self::new(&json!({"calls": [{"do": actions}]}))
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -172,7 +172,7 @@ fn the_script_in_the_documentation_joins_argument_and_stdin() {
 fn what_a_dialect_has_no_line_for_is_on_stderr() {
     let error = |class: &str| json!({"result": {"error": {"class": class, "words": "no luck"}}});
     let patch = json!({"tool": {"name": "Edit", "output": "no luck", "outcome": "error"}});
-    for (kind, dialect, deed, code, is_said) in [
+    for (kind, dialect, action, code, is_said) in [
         (AgentKind::Amp, "amp", error("malformed"), 0, true),
         (AgentKind::Amp, "amp", error("overloaded"), 1, false),
         (AgentKind::Amp, "amp", json!({"notice": "no luck"}), 0, true),
@@ -184,15 +184,15 @@ fn what_a_dialect_has_no_line_for_is_on_stderr() {
         (AgentKind::Codex, "codex", error("overloaded"), 1, false),
         (AgentKind::Codex, "codex", patch, 0, true),
     ] {
-        let deeds = json!([{"claim": "DONE"}, deed]);
-        let stage = Stage::new(&json!({"dialect": dialect, "calls": [{"do": deeds}]}));
+        let actions = json!([{"claim": "DONE"}, action]);
+        let stage = Stage::new(&json!({"dialect": dialect, "calls": [{"do": actions}]}));
         let output = stage.play("build", "Say <response>DONE</response>.");
-        assert_eq!(output.status.code(), Some(code), "{dialect} {deed}");
+        assert_eq!(output.status.code(), Some(code), "{dialect} {action}");
         let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(stderr.contains("no luck"), is_said, "{dialect} {deed}: {stderr}");
+        assert_eq!(stderr.contains("no luck"), is_said, "{dialect} {action}: {stderr}");
         let result = read_as(kind, &output).result().cloned();
         let is_success = result == Some(ResultStatus::Success);
-        assert_eq!(is_success, deed.get("result").is_none(), "{dialect} {deed}: {result:?}");
+        assert_eq!(is_success, action.get("result").is_none(), "{dialect} {action}: {result:?}");
     }
 }
 
@@ -254,7 +254,7 @@ fn files_are_changed_as_scripted() {
 
 #[test]
 fn it_ends_as_scripted() {
-    let end = |deeds| Stage::of(deeds).play("build", "").status;
+    let end = |actions| Stage::of(actions).play("build", "").status;
     assert_eq!(end(json!([{"exit": 7}])).code(), Some(7));
     assert_eq!(end(json!([{"die": "KILL"}])).signal(), Some(9));
     assert_eq!(end(json!([{"die": "SEGV"}])).signal(), Some(11));

@@ -10,8 +10,7 @@ use std::fmt::Write as _;
 use maud::{Markup, html};
 use ralph_core::reporting::report::timeline::{IterationSpan, ResultTone, Timeline};
 use ralph_model::ids::Role;
-
-use crate::stream::choose_plural;
+use ralph_model::text::choose_plural;
 
 /// The height of the burn-down in SVG units; each span is one unit wide.
 const HEIGHT: f64 = 100.0;

@@ -5,12 +5,12 @@ use ralph_core::reporting::current_action::CurrentAction;
 use ralph_core::reporting::report::{CurrentIteration, Summary};
 use ralph_model::outcome::Outcome;
 use ralph_model::task::Progress;
+use ralph_model::text::choose_plural;
 
 use super::chart;
 use super::foreign_text::{clean_block, clean_line, render_code, render_time};
 use crate::action_line::{format_action, format_figures};
 use crate::report::suggest_next_commands;
-use crate::stream::choose_plural;
 use crate::time::WallClock;
 
 /// Commands shown at once; the rest is collapsed.

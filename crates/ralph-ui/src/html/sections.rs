@@ -9,13 +9,14 @@ use ralph_core::reporting::report::{
 use ralph_model::control::ControlRequest;
 use ralph_model::handoff::LeftOpen;
 use ralph_model::task::TaskStatus;
+use ralph_model::text::choose_plural;
 use ralph_model::units::Millis;
 
 use super::chart;
 use super::foreign_text::{clean_line, make_anchor, render_code};
 use crate::line_text::shorten_id;
 use crate::report::{describe_reviews, format_severity};
-use crate::stream::{choose_plural, format_tokens};
+use crate::stream::format_tokens;
 
 /// A longer list is not readable; the totals count all tasks.
 const MOST_TASKS: usize = 300;

@@ -5,10 +5,10 @@
 
 use ralph_core::reporting::report::{AutoApprovedTask, ReviewStats};
 use ralph_model::task::{Task, TaskList, TaskStatus};
+use ralph_model::text::choose_plural;
 
 use super::markdown::{add_table, escape_markdown};
 use super::{render_progress, sections};
-use crate::stream::choose_plural;
 
 /// An archived task list.
 #[derive(Debug, Clone, Copy)]

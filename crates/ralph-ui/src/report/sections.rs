@@ -6,11 +6,12 @@ use ralph_core::reporting::report::{
 };
 use ralph_model::control::ControlRequest;
 use ralph_model::gate::Severity;
+use ralph_model::text::choose_plural;
 use ralph_model::worktree::AutorunChange;
 
 use super::markdown::{add_table, escape_markdown, format_code};
 use crate::line_text::shorten_id;
-use crate::stream::{choose_plural, format_tokens};
+use crate::stream::format_tokens;
 
 pub(super) fn add_auto_approved(page: &mut String, tasks: &[AutoApprovedTask]) {
     if tasks.is_empty() {

@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 
 use ralph_core::reporting::parallel_status::ParallelStatus;
 use ralph_core::reporting::report::{ParallelFigures, Summary, TaskRounds};
+use ralph_model::text::choose_plural;
 
 use super::markdown::{add_table, escape_markdown};
-use crate::stream::choose_plural;
 
 /// More paths are in the JSON report.
 const MOST_PATHS: usize = 5;

@@ -4,9 +4,9 @@
 
 use ralph_core::tasks::checklist::{Checklist, Item};
 use ralph_model::plan::Counts;
+use ralph_model::text::choose_plural;
 
 use crate::sanitize;
-use crate::stream::choose_plural;
 use crate::style::{Paint, Style};
 
 /// Leaves room on a screen for the rest of the status.

@@ -3,12 +3,13 @@
 use ralph_core::reporting::parallel_status::{
     ParallelStatus, QueuedCandidate, RequeuedTask, WorkerSummary,
 };
+use ralph_model::text::choose_plural;
 use ralph_model::units::Timestamp;
 
 use super::format_line;
+use crate::sanitize;
 use crate::tasks::{format_task_id, pad_to};
 use crate::time::{WallClock, format_countdown};
-use crate::{sanitize, stream};
 
 /// Returns the workers, the queue, tasks that start again, and agents that take no calls, one
 /// line each.
@@ -71,7 +72,7 @@ fn format_worker(worker: &WorkerSummary, now: Timestamp) -> [String; 6] {
         worker.slot.as_deref().map_or_else(|| "-".to_owned(), format_line),
         format!("{}{round}", format_task_id(&worker.task)),
         format_line(&describe_work(worker)),
-        format!("{count} iteration{}", stream::choose_plural(count as usize)),
+        format!("{count} iteration{}", choose_plural(count as usize)),
         worker.cost.map(|cost| cost.to_string()).unwrap_or_default(),
         format_countdown(now.elapsed_since(worker.since)),
     ]

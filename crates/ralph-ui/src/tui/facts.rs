@@ -17,7 +17,7 @@ use ralph_model::ids::{Role, TaskId};
 use ralph_model::judgement::Verdict;
 use ralph_model::plan::{Counts, PlanState};
 use ralph_model::recipe::Recipe;
-use ralph_model::review::{ReviewResult, ReviewStatus};
+use ralph_model::review::ReviewStatus;
 use ralph_model::run::RunState;
 use ralph_model::task::{Progress, Task, TaskStatus};
 use ralph_model::units::{Millis, Timestamp, Tokens, UsdMicros};
@@ -350,30 +350,24 @@ impl ScreenFacts {
 
     fn set_verdict(&mut self, verdict: &Verdict) {
         let (WorkKind::Iterations | WorkKind::Plan(_)) = self.work.kind else { return };
-        let (mark, paint, label) = match verdict {
-            Verdict::Complete => (LineMark::TaskDone, Paint::Good, "complete"),
-            Verdict::Passed { .. } => (LineMark::TaskDone, Paint::Good, "passed"),
-            Verdict::Reviewed { verdict, feedback } => {
-                let result = ReviewResult::new(*verdict, feedback);
-                (LineMark::TaskDone, Paint::Act, result.name())
-            }
-            Verdict::Compacted { .. } => (LineMark::TaskDone, Paint::Dim, "compacted"),
-            Verdict::GatesFailed { .. } => (LineMark::TaskFailed, Paint::Bad, "failed at gates"),
-            Verdict::AttemptFailed { failure } => {
-                (LineMark::TaskFailed, Paint::Bad, failure.class.name())
-            }
-            Verdict::NothingChanged => (LineMark::TaskFailed, Paint::Bad, "nothing changed"),
-            Verdict::NotHandedIn { .. } => (LineMark::TaskFailed, Paint::Bad, "not handed in"),
-            Verdict::Incomplete { .. } => (LineMark::TaskFailed, Paint::Bad, "not complete"),
-            Verdict::Blocked { .. } => (LineMark::TaskFailed, Paint::Bad, "blocked"),
-            Verdict::Skipped { .. } => (LineMark::TaskSkipped, Paint::Dim, "skipped"),
-            Verdict::Requeued { .. } => (LineMark::Back, Paint::Dim, "requeued"),
-            Verdict::Held { .. } => (LineMark::Warn, Paint::Bad, "waits for the user"),
+        let (mark, paint) = match verdict {
+            Verdict::Complete | Verdict::Passed { .. } => (LineMark::TaskDone, Paint::Good),
+            Verdict::Reviewed { .. } => (LineMark::TaskDone, Paint::Act),
+            Verdict::Compacted { .. } => (LineMark::TaskDone, Paint::Dim),
+            Verdict::GatesFailed { .. }
+            | Verdict::AttemptFailed { .. }
+            | Verdict::NothingChanged
+            | Verdict::NotHandedIn { .. }
+            | Verdict::Incomplete { .. }
+            | Verdict::Blocked { .. } => (LineMark::TaskFailed, Paint::Bad),
+            Verdict::Skipped { .. } => (LineMark::TaskSkipped, Paint::Dim),
+            Verdict::Requeued { .. } => (LineMark::Back, Paint::Dim),
+            Verdict::Held { .. } => (LineMark::Warn, Paint::Bad),
         };
         let Some(at) = self.work.current else { return };
         if let Some(row) = Arc::make_mut(&mut self.work.rows).get_mut(at) {
             (row.mark, row.paint) = (mark, paint);
-            row.text = format!("{} {label}", row.text).into();
+            row.text = format!("{} {}", row.text, verdict.label()).into();
         }
     }
 

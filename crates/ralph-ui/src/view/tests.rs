@@ -186,7 +186,7 @@ impl Stage {
     /// Runs a gate of the recipe.
     fn check(&mut self, name: &str, status: GateStatus, code: i32, output: &str) -> &mut Self {
         let state = self.course.state();
-        let gate = state.recipe.gates.iter().find(|gate| gate.name == name);
+        let gate = state.recipe.find_gate(name);
         let gate = gate.expect("the gate is in the recipe").clone();
         self.view.show_activity(&Activity::Gate(&gate));
         self.tell(Event::GateChecked {

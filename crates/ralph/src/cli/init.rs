@@ -6,13 +6,15 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
+use crate::settings::types::sections::WorkflowSetting;
+
 /// Options of `init`.
 #[derive(Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "a flag is there or it is not")]
 pub(crate) struct InitArgs {
     /// The workflow of the project: prompt, specs or tasks. Asks nothing else.
     #[arg(long, value_name = "WORKFLOW", hide_possible_values = true)]
-    pub(crate) workflow: Option<WorkflowChoice>,
+    pub(crate) workflow: Option<WorkflowSetting>,
     /// What is to be built, in a few words [default: the name of the directory].
     #[arg(long, value_name = "FEATURE")]
     pub(crate) name: Option<String>,
@@ -56,31 +58,6 @@ impl ReviewGateChoice {
         match self {
             Self::Spec => "spec",
             Self::Quality => "quality",
-        }
-    }
-}
-
-/// A workflow that a project can be set up for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum WorkflowChoice {
-    /// One prompt, again and again.
-    Prompt,
-    /// A specs folder with its implementation plan.
-    Specs,
-    /// A task list.
-    Tasks,
-}
-
-impl WorkflowChoice {
-    /// Every workflow, in the order of the question.
-    pub(crate) const ALL: [Self; 3] = [Self::Prompt, Self::Specs, Self::Tasks];
-
-    /// Returns its name in the settings.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Prompt => "prompt",
-            Self::Specs => "specs",
-            Self::Tasks => "tasks",
         }
     }
 }

@@ -4,7 +4,11 @@
 
 use std::ffi::OsString;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand, ValueEnum};
+use ralph_model::sandbox::NetworkMode;
+
+use crate::settings::types::sandbox::SandboxBackendSetting;
 
 /// Options of `sandbox`.
 #[derive(Debug, Args)]
@@ -48,32 +52,19 @@ pub(crate) struct ShowArgs {
 pub(crate) struct SandboxTargetArgs {
     /// The backend: sbx, native, bwrap, container, landlock or none [default: as the settings say].
     #[arg(long, alias = "sandbox", value_name = "BACKEND", hide_possible_values = true)]
-    pub(crate) backend: Option<BackendChoice>,
+    pub(crate) backend: Option<SandboxBackendSetting>,
     /// Whose sandbox: that of an agent, a gate, or git.
     #[arg(long = "as", value_name = "WHO", default_value = "agent", hide_possible_values = true)]
     pub(crate) process: ProcessChoice,
     /// Its network: none, host or proxy [default: as the settings say].
-    #[arg(long, value_name = "MODE", hide_possible_values = true)]
-    pub(crate) network: Option<NetworkChoice>,
-}
-
-/// A backend that can be asked for here.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum BackendChoice {
-    /// The first that works.
-    Auto,
-    /// Ralph's own namespaces.
-    Native,
-    /// Bubblewrap.
-    Bwrap,
-    /// Docker or podman, with `sandbox.image`.
-    Container,
-    /// Docker Sandboxes.
-    Sbx,
-    /// Landlock.
-    Landlock,
-    /// Nothing.
-    None,
+    #[arg(
+        long,
+        value_name = "MODE",
+        value_parser = PossibleValuesParser::new(["none", "host", "proxy"])
+            .try_map(|name| serde_json::from_value::<NetworkMode>(name.into())),
+        hide_possible_values = true
+    )]
+    pub(crate) network: Option<NetworkMode>,
 }
 
 /// Whose sandbox.
@@ -85,15 +76,4 @@ pub(crate) enum ProcessChoice {
     Gate,
     /// That of git as ralph calls it.
     Git,
-}
-
-/// A network.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum NetworkChoice {
-    /// None.
-    None,
-    /// The host's.
-    Host,
-    /// What the proxy lets through.
-    Proxy,
 }

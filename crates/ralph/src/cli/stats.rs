@@ -5,7 +5,7 @@ use clap::Args;
 /// Options of `stats`.
 #[derive(Debug, Args)]
 pub(crate) struct StatsArgs {
-    /// Count only runs that began since then: 12h, 7d, 2w or a date such as 2026-11-01.
+    /// Count only runs that began since then: 90m, 12h, 7d, 2w, a time such as 23:15, or a date.
     #[arg(long, value_name = "TIME")]
     pub(crate) since: Option<String>,
     /// Print facts as JSON.

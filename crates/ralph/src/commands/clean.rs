@@ -13,6 +13,7 @@ use ralph_io::store::runs::{self, RunSummary};
 use ralph_io::store::{ProjectLayout, cleanup};
 use ralph_model::ids::RunId;
 use ralph_model::outcome::ExitStatus;
+use ralph_model::text::choose_plural;
 use ralph_ui::size::ByteSize;
 use serde_json::{Value, json};
 
@@ -233,7 +234,7 @@ fn is_older(layout: &ProjectLayout, run: &RunId, before: SystemTime) -> bool {
 }
 
 fn format_count(count: usize, name: &str) -> String {
-    format!("{count} {name}{}", if count == 1 { "" } else { "s" })
+    format!("{count} {name}{}", choose_plural(count))
 }
 
 fn format_stays(count: usize, name: &str) -> String {

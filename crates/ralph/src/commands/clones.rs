@@ -9,6 +9,7 @@ use ralph_io::process::Watch;
 use ralph_io::store::cleanup;
 use ralph_io::worker_slots::{SlotPlace, list_slots};
 use ralph_model::outcome::ExitStatus;
+use ralph_model::text::{choose_plural, quote_for_shell};
 use ralph_ui::size::ByteSize;
 use serde_json::{Value, json};
 
@@ -18,7 +19,6 @@ use crate::project::Project;
 use crate::run_context::RunContext;
 use crate::screen;
 use crate::settings::LoadedSettings;
-use crate::shell_quote::quote_for_shell;
 
 /// A slot and what is in its clone.
 struct CloneEntry {
@@ -182,7 +182,7 @@ impl CloneContent {
             Self::Unsaved(UnsavedWork { has_commits, files }) => {
                 let commits =
                     if *has_commits { "unsaved commits and " } else { "unsaved work in " };
-                format!("{commits}{files} changed file{}", if *files == 1 { "" } else { "s" })
+                format!("{commits}{files} changed file{}", choose_plural(*files))
             }
             Self::Unreadable(reason) => format!("unsaved work is unknown: {reason}"),
         }

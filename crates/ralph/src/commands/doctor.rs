@@ -16,6 +16,7 @@ use ralph_io::process::Watch;
 use ralph_model::agent::{AgentChoice, AgentKind};
 use ralph_model::ids::Role;
 use ralph_model::outcome::ExitStatus;
+use ralph_model::text::quote_for_shell;
 use ralph_ui::doctor_report::{self, Detail, DoctorFinding, Health};
 use ralph_ui::time::WallClock;
 use ralph_ui::view::Verbosity;
@@ -29,7 +30,6 @@ use crate::commands::sandbox::ProjectSandbox;
 use crate::project::Project;
 use crate::screen::{self, OutputStyle};
 use crate::settings::{FlagSetting, LoadedSettings};
-use crate::shell_quote::quote_for_shell;
 use crate::{host_checks, recipe};
 
 /// Sample prompt for the shown call.

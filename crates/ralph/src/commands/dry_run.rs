@@ -21,6 +21,7 @@ use ralph_model::recipe::{
 use ralph_model::review::ReviewPolicy;
 use ralph_model::run::PromptSize;
 use ralph_model::task::TaskList;
+use ralph_model::text::quote_for_shell;
 
 use crate::call_preview::CallPreview;
 use crate::cli_error::CliError;
@@ -29,7 +30,6 @@ use crate::project::Project;
 use crate::run_context::register_own_files;
 use crate::session::{PreflightInputs, StartOptions};
 use crate::settings::LoadedSettings;
-use crate::shell_quote::quote_for_shell;
 use crate::{screen, session, task_file};
 
 /// Prints what a new run would do.

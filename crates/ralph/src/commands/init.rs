@@ -24,7 +24,7 @@ use ralph_ui::sanitize::sanitize_text;
 use serde_json::{Value, json};
 use steps::{FilePreview, InitSteps, StepResults};
 
-use crate::cli::{CommonArgs, InitArgs, WorkflowChoice};
+use crate::cli::{CommonArgs, InitArgs};
 use crate::cli_error::CliError;
 use crate::detect::{self, InstalledAgent};
 use crate::project::Project;
@@ -126,7 +126,7 @@ struct InitSetup<'a> {
 
 /// Everything to write and print.
 struct InitPlan {
-    workflow: WorkflowChoice,
+    workflow: WorkflowSetting,
     /// What was detected, one line each.
     found: Vec<String>,
     steps: InitSteps,
@@ -136,20 +136,20 @@ struct InitPlan {
     next: Vec<String>,
 }
 
-fn plan_workflow(setup: &InitSetup<'_>, workflow: WorkflowChoice) -> Result<InitPlan, CliError> {
+fn plan_workflow(setup: &InitSetup<'_>, workflow: WorkflowSetting) -> Result<InitPlan, CliError> {
     match workflow {
-        WorkflowChoice::Tasks => tasks::plan_tasks(setup),
-        WorkflowChoice::Specs => specs::plan_specs(setup),
-        WorkflowChoice::Prompt => prompt::plan_prompt(setup),
+        WorkflowSetting::Tasks => tasks::plan_tasks(setup),
+        WorkflowSetting::Specs => specs::plan_specs(setup),
+        WorkflowSetting::Prompt => prompt::plan_prompt(setup),
     }
 }
 
 /// Returns the workflow that the project's files suggest.
-fn guess_workflow(project: &Project, loaded: &LoadedSettings) -> WorkflowChoice {
+fn guess_workflow(project: &Project, loaded: &LoadedSettings) -> WorkflowSetting {
     match WorkflowBasis::detect(project, loaded) {
-        WorkflowBasis::Tasks => WorkflowChoice::Tasks,
-        WorkflowBasis::Specs => WorkflowChoice::Specs,
-        WorkflowBasis::Unknown => WorkflowChoice::Prompt,
+        WorkflowBasis::Tasks => WorkflowSetting::Tasks,
+        WorkflowBasis::Specs => WorkflowSetting::Specs,
+        WorkflowBasis::Unknown => WorkflowSetting::Prompt,
     }
 }
 
@@ -176,11 +176,7 @@ fn format_report(setup: &InitSetup<'_>, outline: &InitPlan, done: &StepResults) 
             },
         );
     }
-    let wanted = match outline.workflow {
-        WorkflowChoice::Prompt => WorkflowSetting::Prompt,
-        WorkflowChoice::Specs => WorkflowSetting::Specs,
-        WorkflowChoice::Tasks => WorkflowSetting::Tasks,
-    };
+    let wanted = outline.workflow;
     let loaded = setup.loaded;
     if setup.keeps_settings() && loaded.settings.workflow != wanted {
         text.push_str(&format!("\nSet \"workflow\": {} in {SETTINGS}.\n", json!(wanted)));
@@ -210,7 +206,7 @@ impl InitSetup<'_> {
 
     /// Returns the settings of a workflow: from the answers, or else the first installed agent
     /// and the gates.
-    fn build_draft(&self, workflow: WorkflowChoice, gates: &[ProjectCheck]) -> SettingsDraft {
+    fn build_draft(&self, workflow: WorkflowSetting, gates: &[ProjectCheck]) -> SettingsDraft {
         if let Some(answered) = &self.answered {
             return answered.clone();
         }

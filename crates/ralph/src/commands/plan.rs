@@ -13,6 +13,7 @@ use ralph_io::store::layout::PROJECT_DIRECTORY;
 use ralph_model::outcome::ExitStatus;
 use ralph_model::recipe::PlanPart;
 use ralph_model::task::REQUIREMENTS_FILE;
+use ralph_model::text::quote_for_shell;
 
 use super::{run, specs};
 use crate::cli::{CommonArgs, PlanArgs};
@@ -21,7 +22,6 @@ use crate::documents::{Documents, INIT};
 use crate::project::{Project, find_own_executable};
 use crate::scaffold::{self, Existing};
 use crate::settings::LoadedSettings;
-use crate::shell_quote::quote_for_shell;
 use crate::workflow::WorkflowBasis;
 use crate::{detect, recipe, screen, task_file};
 

@@ -10,6 +10,7 @@ use ralph_io::process::{ProcessLimits, Spawn, StdinSource, Watch, capture_output
 use ralph_model::child::NotStarted;
 use ralph_model::ids::Role;
 use ralph_model::outcome::ExitStatus;
+use ralph_model::text::quote_for_shell;
 use serde_json::{Value, json};
 
 use crate::cli::{CommonArgs, PluginArgs, PluginCommand, PluginInstallArgs};
@@ -17,7 +18,6 @@ use crate::cli_error::CliError;
 use crate::plugin::{self, check};
 use crate::project::Project;
 use crate::settings::LoadedSettings;
-use crate::shell_quote::quote_for_shell;
 use crate::{recipe, screen};
 
 /// `claude` answers within seconds, unless it waits for the network.

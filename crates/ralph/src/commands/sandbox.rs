@@ -22,16 +22,13 @@ use ralph_model::agent::{AgentChoice, AgentKind};
 use ralph_model::child::Ending;
 use ralph_model::ids::Role;
 use ralph_model::outcome::ExitStatus;
-use ralph_model::sandbox::{
-    Backend, GateCredentials, NetworkMode, RequestedBackend, SandboxPolicy, UnixSockets,
-};
+use ralph_model::sandbox::{Backend, GateCredentials, NetworkMode, SandboxPolicy, UnixSockets};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::cli::CommonArgs;
 use crate::cli::sandbox::{
-    BackendChoice, ExecArgs, NetworkChoice, ProcessChoice, SandboxArgs, SandboxCommand,
-    SandboxTargetArgs, ShowArgs,
+    ExecArgs, ProcessChoice, SandboxArgs, SandboxCommand, SandboxTargetArgs, ShowArgs,
 };
 use crate::cli_error::CliError;
 use crate::isolation::{self, RunIsolation};
@@ -149,7 +146,7 @@ impl ProjectSandbox {
         agents: Vec<AgentChoice>,
         watch: Watch,
     ) -> Result<Self, CliError> {
-        let network = Some(NetworkChoice::None);
+        let network = Some(NetworkMode::None);
         let args = SandboxTargetArgs { backend: None, process: ProcessChoice::Agent, network };
         Self::open_with(common, &args, Some(agents), watch)
     }
@@ -178,15 +175,14 @@ impl ProjectSandbox {
         let mut policy = recipe::build_sandbox_policy(&loaded);
         drop(project.add_package_hosts(&mut policy));
         if let Some(network) = args.network {
-            let mode = to_network_mode(network);
-            policy.network.mode = mode;
-            policy.gates.network = mode;
-            if mode == NetworkMode::None {
+            policy.network.mode = network;
+            policy.gates.network = network;
+            if network == NetworkMode::None {
                 policy.gates.allow.clear();
             }
         }
         if let Some(backend) = args.backend {
-            policy.backend = to_wanted_backend(backend);
+            policy.backend = backend.to_requested();
         }
         let site = isolation::SandboxContext {
             project: &project.directory,
@@ -259,26 +255,6 @@ impl ProjectSandbox {
             }
             SandboxedProcess::Agent | SandboxedProcess::Git => (launcher, env),
         }
-    }
-}
-
-fn to_wanted_backend(choice: BackendChoice) -> RequestedBackend {
-    match choice {
-        BackendChoice::Auto => RequestedBackend::Auto,
-        BackendChoice::Native => RequestedBackend::This(Backend::Native),
-        BackendChoice::Bwrap => RequestedBackend::This(Backend::Bwrap),
-        BackendChoice::Container => RequestedBackend::This(Backend::Container),
-        BackendChoice::Sbx => RequestedBackend::This(Backend::Sbx),
-        BackendChoice::Landlock => RequestedBackend::This(Backend::Landlock),
-        BackendChoice::None => RequestedBackend::This(Backend::None),
-    }
-}
-
-fn to_network_mode(choice: NetworkChoice) -> NetworkMode {
-    match choice {
-        NetworkChoice::None => NetworkMode::None,
-        NetworkChoice::Host => NetworkMode::Host,
-        NetworkChoice::Proxy => NetworkMode::Proxy,
     }
 }
 

@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use ralph_model::gate::{
-    EmptyRun, FailAction, Gate, GateCheck, GateKind, GatePersistence, GateReuse, Severity,
+    EmptyRun, Gate, GateCheck, GateKind, GatePersistence, GateReuse, Severity,
 };
 use ralph_model::glob::Pattern;
 use ralph_model::ids::Role;
@@ -29,7 +29,7 @@ pub(crate) fn build_gates(loaded: &LoadedSettings, own: &[String]) -> Result<Vec
     };
     let guardrails = settings.guardrails.iter().map(|guardrail| {
         Ok(Gate {
-            fail_action: to_fail_action(guardrail.fail_action),
+            fail_action: guardrail.fail_action,
             hint: guardrail.hint.clone().filter(|hint| !hint.is_empty()),
             truncate: Truncate::Head,
             persistence: choose_persistence(guardrail.always),
@@ -96,7 +96,7 @@ fn build_gate(loaded: &LoadedSettings, set: &gates_in::GateSetting) -> Result<Ga
         check,
         severity: if set.is_hard() { Severity::Hard } else { Severity::Soft },
         persistence: choose_persistence(set.always),
-        fail_action: to_fail_action(set.fail_action),
+        fail_action: set.fail_action,
         hint: set.hint.clone().filter(|hint| !hint.is_empty()),
         truncate: set.truncate.unwrap_or_else(|| set.kind.default_truncation()),
         soft_limit: set.soft_timeout.map_or(limits.soft.0, |span| span.0).scale(factor),
@@ -130,12 +130,4 @@ pub(crate) fn make_names_unique(gates: &mut [Gate]) {
 /// Parses a glob. The settings check reports bad ones with their location; this catches the rest.
 pub(super) fn parse_pattern(key: &str, glob: &str) -> Result<Pattern, CliError> {
     Pattern::new(glob).map_err(|error| CliError::for_input(format!("`{key}`: {error}")))
-}
-
-fn to_fail_action(action: gates_in::FailActionSetting) -> FailAction {
-    match action {
-        gates_in::FailActionSetting::Append => FailAction::Append,
-        gates_in::FailActionSetting::Prepend => FailAction::Prepend,
-        gates_in::FailActionSetting::Replace => FailAction::Replace,
-    }
 }

@@ -4,8 +4,8 @@
 
 use ralph_model::recipe::CommitPolicy;
 use ralph_model::sandbox::{
-    Backend, ChildLimits, GateCredentials, GateSandboxPolicy, GitAccess, NetworkMode,
-    NetworkPolicy, RequestedBackend, SandboxPolicy,
+    ChildLimits, GateCredentials, GateSandboxPolicy, GitAccess, NetworkMode, NetworkPolicy,
+    SandboxPolicy,
 };
 
 use crate::settings::types::quantity::SizeSetting;
@@ -14,7 +14,7 @@ use crate::settings::types::sandbox as set;
 /// Returns the sandbox policy, which depends on who commits.
 pub(super) fn build_policy(sandbox: &set::SandboxSettings, commit: &CommitPolicy) -> SandboxPolicy {
     SandboxPolicy {
-        backend: to_wanted_backend(sandbox.backend),
+        backend: sandbox.backend.to_requested(),
         rejected: Vec::new(),
         fallback: sandbox.fallback,
         git: sandbox.git.unwrap_or(match commit {
@@ -61,17 +61,4 @@ pub(super) fn build_policy(sandbox: &set::SandboxSettings, commit: &CommitPolicy
 /// Returns a limit in bytes; 0 means unlimited.
 fn to_byte_limit(size: SizeSetting) -> u64 {
     if size.0 == 0 { u64::MAX } else { size.0 }
-}
-
-fn to_wanted_backend(backend: set::SandboxBackendSetting) -> RequestedBackend {
-    match backend {
-        set::SandboxBackendSetting::Auto => RequestedBackend::Auto,
-        set::SandboxBackendSetting::Sbx => RequestedBackend::This(Backend::Sbx),
-        set::SandboxBackendSetting::Native => RequestedBackend::This(Backend::Native),
-        set::SandboxBackendSetting::Bwrap => RequestedBackend::This(Backend::Bwrap),
-        set::SandboxBackendSetting::Container => RequestedBackend::This(Backend::Container),
-        set::SandboxBackendSetting::Landlock => RequestedBackend::This(Backend::Landlock),
-        set::SandboxBackendSetting::Guard => RequestedBackend::This(Backend::Guard),
-        set::SandboxBackendSetting::None => RequestedBackend::This(Backend::None),
-    }
 }

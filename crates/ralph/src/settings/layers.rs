@@ -179,7 +179,7 @@ struct SettingsLayer {
 
 #[derive(Debug)]
 enum LayerSource {
-    File { path: PathBuf, located: EntryPositions, voice: FileAuthor },
+    File { path: PathBuf, located: EntryPositions, author: FileAuthor },
     Env { name: String },
     Flag { name: String },
 }
@@ -195,7 +195,7 @@ impl LayerSource {
     /// Returns who wrote the file; `None` for flags and environment.
     fn author(&self) -> Option<FileAuthor> {
         match self {
-            Self::File { voice, .. } => Some(*voice),
+            Self::File { author, .. } => Some(*author),
             Self::Env { .. } | Self::Flag { .. } => None,
         }
     }
@@ -246,14 +246,15 @@ impl LayerReader {
             self.problems.extend(mapped.problems);
             self.warnings.extend(mapped.warnings);
             let located = mapped.located;
-            let source = LayerSource::File { path: file.path.clone(), located, voice: file.author };
+            let source =
+                LayerSource::File { path: file.path.clone(), located, author: file.author };
             self.layers.push(SettingsLayer { value: mapped.document, source });
             return;
         }
         match read_json(&file.path, &file.text) {
             Ok((value, located)) => {
-                let voice = file.author;
-                let source = LayerSource::File { path: file.path.clone(), located, voice };
+                let author = file.author;
+                let source = LayerSource::File { path: file.path.clone(), located, author };
                 self.layers.push(SettingsLayer { value, source });
             }
             Err(problems) => {
@@ -406,7 +407,7 @@ impl LayerReader {
         let project_files = layers
             .into_iter()
             .filter_map(|layer| match layer.source {
-                LayerSource::File { path, voice: FileAuthor::Project, .. } => Some(path),
+                LayerSource::File { path, author: FileAuthor::Project, .. } => Some(path),
                 LayerSource::File { .. } | LayerSource::Env { .. } | LayerSource::Flag { .. } => {
                     None
                 }
@@ -450,8 +451,8 @@ impl UserBound {
         let is_the_projects = |origin: &SettingOrigin| match origin {
             SettingOrigin::File { path: from, .. } => {
                 layers.iter().any(|layer| match &layer.source {
-                    LayerSource::File { path, voice, .. } => {
-                        path == from && *voice == FileAuthor::Project
+                    LayerSource::File { path, author, .. } => {
+                        path == from && *author == FileAuthor::Project
                     }
                     LayerSource::Env { .. } | LayerSource::Flag { .. } => false,
                 })

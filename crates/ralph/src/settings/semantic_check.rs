@@ -12,7 +12,7 @@ use ralph_core::sandbox::allowlist::NetworkAllowlist;
 use ralph_core::template;
 use ralph_guard::{GuardCategory, find_rule};
 use ralph_model::glob::Pattern;
-use ralph_model::sandbox::{GitAccess, NetworkMode, NetworkPolicy};
+use ralph_model::sandbox::{NetworkMode, NetworkPolicy};
 
 use super::check::{SettingFault, SettingFinding};
 use super::path::JsonPath;
@@ -58,17 +58,6 @@ fn check_sandbox(settings: &Settings, findings: &mut Vec<SettingFinding>) {
     for misread in NetworkAllowlist::from_policy(&gates, &[]).err().into_iter().flatten() {
         let place = misread.place.replace("network", "gates");
         findings.push(build_finding(JsonPath::parse(&place), misread.what));
-    }
-    match settings.sandbox.git {
-        Some(GitAccess::Clone) => findings.push(SettingFinding {
-            hint: Some(
-                "`agent` lets the agent commit, without hooks and configuration; `ro` leaves \
-                 commits to ralph"
-                    .into(),
-            ),
-            ..build_finding(JsonPath::parse("sandbox.git"), "private clones do not exist yet")
-        }),
-        Some(GitAccess::Ro | GitAccess::Agent) | None => {}
     }
 }
 
@@ -281,7 +270,6 @@ mod tests {
             "budget": {"maxTime": "0s"},
             "scm": {"tasks": ["commit", ""]},
             "sandbox": {
-                "git": "clone",
                 "network": {
                     "allow": ["ok.example", "https://api.example.com/v1", "*"],
                     "deny": ["a b"],
@@ -315,8 +303,7 @@ mod tests {
             sandbox.network.allow[1]: Value("`https://api.example.com/v1`: write the host alone, without `https://`")
             sandbox.network.allow[2]: Value("`*`: it would allow every host; `sandbox.network.mode` \"host\" switches the proxy off")
             sandbox.network.deny[0]: Value("`a b`: names have letters, digits, `-`, `_` and `.` (international ones in their xn-- form)")
-            sandbox.network.allowPrivate[1]: Value("`10.0.0.1/8`: the address has bits beyond those that the range fixes")
-            sandbox.git: Value("private clones do not exist yet")"#]]
+            sandbox.network.allowPrivate[1]: Value("`10.0.0.1/8`: the address has bits beyond those that the range fixes")"#]]
         .assert_eq(&shown.join("\n"));
     }
 

@@ -106,12 +106,12 @@ pub(crate) fn read_sources(files: SettingsPaths<'_>) -> Result<SettingsSources, 
             None
         })?;
         // Any file in the work tree counts as the project's.
-        let voice = if is_in_work_tree(&file.path, files.project) {
+        let author = if is_in_work_tree(&file.path, files.project) {
             FileAuthor::Project
         } else {
             FileAuthor::User
         };
-        Some(SettingsFile { author: voice, ..file })
+        Some(SettingsFile { author, ..file })
     };
     let (user, base, local) = (take(user), take(base), take(local));
     let sources = SettingsSources { user, base, local, ..SettingsSources::default() };

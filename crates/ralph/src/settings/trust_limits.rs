@@ -61,7 +61,7 @@ const RULES: [(&str, LooserRule); 40] = [
     ),
     ("sandbox.fallback", LooserRule::Order(&[&["stop"], &["guard"]])),
     // Unset means `ro` or `agent`, depending on who commits.
-    ("sandbox.git", LooserRule::Order(&[&["ro"], &["clone"], &[UNSET], &["agent"]])),
+    ("sandbox.git", LooserRule::Order(&[&["ro"], &[UNSET], &["agent"]])),
     ("sandbox.rw", LooserRule::Within(Cover::Path)),
     ("sandbox.ro", LooserRule::Additive),
     ("sandbox.hide", LooserRule::Additive),

@@ -12,6 +12,7 @@ use ralph_core::checking::secret::{mask_command_line, mask_document};
 use ralph_io::bounded_read;
 use ralph_model::agent::{AgentChoice, AgentKind, AgentOrigin};
 use ralph_model::ids::Role;
+use ralph_model::text::{quote_for_shell, quote_word};
 use serde_json::{Value, json};
 
 use crate::recipe;
@@ -20,7 +21,6 @@ use crate::settings::path::{JsonPath, JsonPathStep};
 use crate::settings::types::agent::AgentSettings;
 use crate::settings::types::gate::GateSetting;
 use crate::settings::{LoadedSettings, Loosening, LooseningCause, Settings, find_work_tree_top};
-use crate::shell_quote::quote_for_shell;
 
 /// The program that may run `scm.tasks` without trust: git, whose hooks are off there. Others run
 /// hooks that a project can bring along.
@@ -257,7 +257,7 @@ impl DemandContext<'_> {
         if command == SCM_PROGRAM && !is_of_project {
             return None;
         }
-        let program = quote_for_shell(&[command.to_owned()]);
+        let program = quote_word(command);
         let text = format!("would run `{program}` outside of the sandbox, as you");
         Some(DemandEffect { file: found.filter(|_| is_of_project), ..DemandEffect::new(text) })
     }
@@ -268,7 +268,7 @@ impl DemandContext<'_> {
         }
         let found = (self.find_program)(command);
         let is_of_project = found.as_deref().is_some_and(|file| self.is_program_inside(file));
-        let program = quote_for_shell(&[command.to_owned()]);
+        let program = quote_word(command);
         let with = find_login(agent)
             .map(|kind| format!(", with your login and keys for {}", kind.name()))
             .unwrap_or_default();
@@ -303,7 +303,7 @@ fn judge_agent_kind(agent: &AgentSettings) -> Option<DemandEffect> {
     let is_another =
         agents::find_adapter(kind).env.is_some() && agents::infer_agent_kind(command) != kind;
     is_another.then(|| {
-        let (program, name) = (quote_for_shell(&[command.to_owned()]), kind.name());
+        let (program, name) = (quote_word(command), kind.name());
         let text = format!("would start `{program}` with your login and keys for {name}");
         DemandEffect { context: format!("{name} {program}"), ..DemandEffect::new(text) }
     })

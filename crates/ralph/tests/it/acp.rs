@@ -28,8 +28,8 @@ fn peer(sealed: &Sealed, calls: &Value, further: &Value) {
 }
 
 /// A peer that does one thing in its first call and completes the work in later ones.
-fn first(deeds: Value) -> Value {
-    json!([{ "when": { "call": 1 }, "do": deeds }, { "do": [{ "claim": "DONE" }] }])
+fn first(actions: Value) -> Value {
+    json!([{ "when": { "call": 1 }, "do": actions }, { "do": [{ "claim": "DONE" }] }])
 }
 
 #[test]
@@ -111,16 +111,16 @@ fn peer_that_never_reads_stdin_does_not_hang_ralph() {
 
 #[test]
 fn peer_that_exits_during_its_turn_is_retried() {
-    for deeds in [
+    for actions in [
         json!([{ "text": "<response>DONE</response>" }, { "exit": 0 }]),
         json!([{ "text": "<response>DONE</response>" }, { "exit": 3 }]),
         json!([{ "text": "<response>DONE</response>" }, { "die": "KILL" }]),
         json!([{ "claim": "DONE" }, { "result": { "error": { "class": "crashed", "words": "x" } } }]),
     ] {
         let sealed = sealed();
-        peer(&sealed, &first(deeds.clone()), &json!({ "maximumIterations": 1 }));
+        peer(&sealed, &first(actions.clone()), &json!({ "maximumIterations": 1 }));
         run(&sealed, &[]).expect_code(0);
-        assert_eq!(sealed.find_events("asked").len(), 2, "{deeds}");
+        assert_eq!(sealed.find_events("asked").len(), 2, "{actions}");
     }
 }
 

@@ -237,9 +237,9 @@ fn missing_and_invalid_lists_are_refused() {
 #[test]
 fn archive_is_refused_while_a_run_is_active() {
     let sealed = repository();
-    let deeds =
+    let actions =
         json!([{ "touch": "at-work" }, { "waitFor": { "path": "continue" } }, { "claim": "DONE" }]);
-    sealed.write_script(&always(deeds), &json!({}));
+    sealed.write_script(&always(actions), &json!({}));
     documents(&sealed, &[done("US-001", 1)]);
     let run = sealed.start_ralph(&["run", "-p", "base"]);
     sealed.wait_for("at-work");

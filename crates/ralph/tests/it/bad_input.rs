@@ -168,8 +168,8 @@ fn a_full_disk_stops_the_run_and_loses_nothing() {
 #[test]
 fn a_view_that_cannot_be_written_is_a_warning() {
     let sealed = repository();
-    let deeds = json!([{ "delete": { "path": ".ralph/logs" } }, { "write": { "path": ".ralph/logs", "text": "" } }, { "claim": "DONE" }]);
-    sealed.write_script(&always(deeds), &json!({ "guardrails": [{ "command": "true" }] }));
+    let actions = json!([{ "delete": { "path": ".ralph/logs" } }, { "write": { "path": ".ralph/logs", "text": "" } }, { "claim": "DONE" }]);
+    sealed.write_script(&always(actions), &json!({ "guardrails": [{ "command": "true" }] }));
     run(&sealed, &[]).expect_code(0).expect_stderr("warning");
 }
 

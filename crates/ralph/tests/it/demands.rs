@@ -226,8 +226,8 @@ fn servers_are_listed_and_asked_about_again_when_they_change() {
 #[test]
 fn agents_may_not_change_the_servers_that_settings_name() {
     let sealed = repository();
-    let deed = json!({ "run": { "command": "echo '{}' > servers.json" } });
-    let calls = json!([{ "do": [deed, { "claim": "DONE" }] }]);
+    let action = json!({ "run": { "command": "echo '{}' > servers.json" } });
+    let calls = json!([{ "do": [action, { "claim": "DONE" }] }]);
     let settings =
         json!({ "mcp": { "coding": "servers.json" }, "guardrails": [{ "command": "true" }] });
     sealed.write_script(&calls, &settings);

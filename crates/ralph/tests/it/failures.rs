@@ -6,16 +6,16 @@ use serde_json::{Value, json};
 use crate::{always, first_then, run, sealed};
 
 /// An agent that fails the first `times` calls and then completes.
-fn failing(times: u32, deeds: &Value) -> Value {
+fn failing(times: u32, actions: &Value) -> Value {
     let mut calls: Vec<Value> =
-        (1..=times).map(|call| json!({ "when": { "call": call }, "do": deeds })).collect();
+        (1..=times).map(|call| json!({ "when": { "call": call }, "do": actions })).collect();
     calls.push(json!({ "do": [{ "claim": "DONE" }] }));
     Value::Array(calls)
 }
 
 #[test]
 fn crashes_garbage_and_silence_are_repeated() {
-    for (name, deeds) in [
+    for (name, actions) in [
         ("exit code", json!([{ "exit": 1 }])),
         ("signal", json!([{ "die": "SEGV" }])),
         ("no result", json!([{ "text": "half" }, "noResult"])),
@@ -27,13 +27,14 @@ fn crashes_garbage_and_silence_are_repeated() {
         ),
     ] {
         let sealed = sealed();
-        sealed.write_script(&failing(3, &deeds), &json!({ "maximumIterations": 1 }));
+        sealed.write_script(&failing(3, &actions), &json!({ "maximumIterations": 1 }));
         let end = run(&sealed, &[]);
         assert_eq!(end.code, Some(0), "{name}:\n{}", end.stderr);
         assert_eq!(sealed.find_events("asked").len(), 4, "{name}");
         assert_eq!(sealed.find_events("iteration_started").len(), 1, "{name}");
         let sealed = crate::sealed();
-        sealed.write_script(&always(deeds), &json!({ "retries": { "max": 1, "backoff": "1ms" } }));
+        sealed
+            .write_script(&always(actions), &json!({ "retries": { "max": 1, "backoff": "1ms" } }));
         let end = run(&sealed, &[]);
         assert_eq!(end.code, Some(4), "{name}:\n{}", end.stderr);
         assert_eq!(sealed.find_events("asked").len(), 2, "{name}");
@@ -43,7 +44,7 @@ fn crashes_garbage_and_silence_are_repeated() {
 
 #[test]
 fn a_hang_is_ended_with_its_whole_tree_and_counts_as_an_attempt() {
-    for (name, deeds, timeouts) in [
+    for (name, actions, timeouts) in [
         (
             "hard",
             json!(["ignoreTerm", { "chatter": { "seconds": 0.05 } }]),
@@ -61,7 +62,7 @@ fn a_hang_is_ended_with_its_whole_tree_and_counts_as_an_attempt() {
         ),
     ] {
         let sealed = sealed();
-        let calls = first_then(deeds, json!([{ "claim": "DONE" }]));
+        let calls = first_then(actions, json!([{ "claim": "DONE" }]));
         sealed.write_script(&calls, &json!({ "timeouts": timeouts }));
         let end = run(&sealed, &[]);
         assert_eq!(end.code, Some(0), "{name}:\n{}", end.stderr);
@@ -75,9 +76,9 @@ fn a_hang_is_ended_with_its_whole_tree_and_counts_as_an_attempt() {
 fn leftover_processes_are_ended_and_reported() {
     for kind in ["plain", "ownSession", "holdStdout", "detached"] {
         let sealed = sealed();
-        let deeds =
+        let actions =
             json!([{ "grandchild": { "kind": kind, "pidFile": "../pid" } }, { "claim": "DONE" }]);
-        sealed.write_script(&always(deeds), &json!({}));
+        sealed.write_script(&always(actions), &json!({}));
         let end = run(&sealed, &[]);
         assert_eq!(end.code, Some(0), "{kind}:\n{}", end.stderr);
         assert!(end.stderr.contains("left behind"), "{kind}:\n{}", end.stderr);
@@ -91,12 +92,12 @@ fn leftover_processes_are_ended_and_reported() {
 #[test]
 fn a_usage_limit_is_waited_for_and_counts_nothing() {
     let sealed = sealed();
-    let deeds = json!([
+    let actions = json!([
         { "rateLimit": { "status": "rejected", "resets": { "in": 2 } } },
         { "result": { "error": { "class": "rateLimited", "words": "You've hit your limit" } } }
     ]);
     let settings = json!({ "maximumIterations": 1, "retries": { "max": 0 } });
-    sealed.write_script(&failing(1, &deeds), &settings);
+    sealed.write_script(&failing(1, &actions), &settings);
     let end = run(&sealed, &[]).expect_code(0);
     assert_eq!(sealed.find_events("asked").len(), 2);
     assert_eq!(sealed.find_events("waiting").len(), 1);
@@ -106,13 +107,13 @@ fn a_usage_limit_is_waited_for_and_counts_nothing() {
 #[test]
 fn limit_beyond_the_longest_wait_stops_with_a_hint() {
     let sealed = sealed();
-    let deeds = json!([
+    let actions = json!([
         { "rateLimit": { "status": "rejected", "resets": { "in": 90000 } } },
         { "result": { "error": { "class": "rateLimited", "words": "You've hit your limit" } } }
     ]);
-    sealed.write_script(&always(deeds.clone()), &json!({}));
+    sealed.write_script(&always(actions.clone()), &json!({}));
     run(&sealed, &[]).expect_code(1).expect_stderr("ralph resume");
-    sealed.write_script(&always(deeds), &json!({ "rateLimit": { "wait": false } }));
+    sealed.write_script(&always(actions), &json!({ "rateLimit": { "wait": false } }));
     run(&sealed, &[]).expect_code(1);
     assert_eq!(sealed.find_events("waiting").len(), 0);
 }
@@ -121,8 +122,8 @@ fn limit_beyond_the_longest_wait_stops_with_a_hint() {
 fn failures_that_a_retry_cannot_fix_stop_at_once() {
     for (class, words) in [("notLoggedIn", "Invalid API key"), ("badCall", "unknown option")] {
         let sealed = sealed();
-        let deeds = json!([{ "result": { "error": { "class": class, "words": words } } }]);
-        sealed.write_script(&always(deeds), &json!({}));
+        let actions = json!([{ "result": { "error": { "class": class, "words": words } } }]);
+        sealed.write_script(&always(actions), &json!({}));
         run(&sealed, &[]).expect_code(4).expect_stderr(words);
         assert_eq!(sealed.find_events("asked").len(), 1, "{class}");
     }
@@ -131,9 +132,9 @@ fn failures_that_a_retry_cannot_fix_stop_at_once() {
 #[test]
 fn full_context_window_is_retried_once() {
     let sealed = sealed();
-    let deeds =
+    let actions =
         json!([{ "result": { "error": { "class": "contextExceeded", "words": "too long" } } }]);
-    sealed.write_script(&failing(2, &deeds), &json!({}));
+    sealed.write_script(&failing(2, &actions), &json!({}));
     run(&sealed, &[]).expect_code(0);
     assert_eq!(sealed.find_events("iteration_started").len(), 2);
 }
@@ -177,8 +178,8 @@ fn a_flood_is_survived() {
     for (shape, quick) in [("events", 4_000_000), ("line", 18_000_000)] {
         let sealed = sealed();
         let bytes = effort::choose_count(40_000_000, quick);
-        let deeds = json!([{ "flood": { "bytes": bytes, "shape": shape } }, { "claim": "DONE" }]);
-        sealed.write_script(&always(deeds), &json!({ "streamAgentOutput": true }));
+        let actions = json!([{ "flood": { "bytes": bytes, "shape": shape } }, { "claim": "DONE" }]);
+        sealed.write_script(&always(actions), &json!({ "streamAgentOutput": true }));
         run(&sealed, &["--quiet"]).expect_code(0);
     }
 }

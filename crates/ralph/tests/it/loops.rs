@@ -74,7 +74,7 @@ fn output_is_cut_for_the_prompt_and_whole_in_the_log() {
 
 #[test]
 fn signal_counts_only_in_the_final_answer() {
-    for (name, deeds) in [
+    for (name, actions) in [
         ("prose", json!([{ "text": "I am DONE, response DONE." }])),
         (
             "tool output",
@@ -94,7 +94,7 @@ fn signal_counts_only_in_the_final_answer() {
         ("stderr", json!([{ "stderr": "<response>DONE</response>" }, { "text": "Hm." }])),
     ] {
         let sealed = sealed();
-        sealed.write_script(&always(deeds), &json!({ "maximumIterations": 1 }));
+        sealed.write_script(&always(actions), &json!({ "maximumIterations": 1 }));
         let end = run(&sealed, &[]).expect_code(1);
         assert!(end.stderr.contains("not complete after 1 iteration"), "{name}: {}", end.stderr);
     }

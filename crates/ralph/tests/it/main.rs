@@ -1,6 +1,6 @@
 //! Tests through the built binary, in sealed environments, with the scripted agent.
 
-#![expect(clippy::needless_pass_by_value, reason = "deeds are written where they are used")]
+#![expect(clippy::needless_pass_by_value, reason = "actions are written where they are used")]
 
 mod acp;
 mod agents;
@@ -91,8 +91,8 @@ fn without_token(prompt: &str) -> String {
 }
 
 /// An agent that does the same in every call.
-fn always(deeds: Value) -> Value {
-    json!([{ "do": deeds }])
+fn always(actions: Value) -> Value {
+    json!([{ "do": actions }])
 }
 
 /// An agent that completes.

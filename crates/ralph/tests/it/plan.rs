@@ -44,13 +44,13 @@ fn writes(text: &str) -> Value {
 }
 
 /// An agent that does one action per call, in this order.
-fn calls(deeds: &[Value]) -> Value {
-    let entry = |(at, deeds): (usize, &Value)| {
-        let mut deeds = deeds.as_array().cloned().unwrap_or_default();
-        deeds.push(json!({ "text": "That is it." }));
-        json!({ "when": { "call": at + 1 }, "do": deeds })
+fn calls(actions: &[Value]) -> Value {
+    let entry = |(at, actions): (usize, &Value)| {
+        let mut actions = actions.as_array().cloned().unwrap_or_default();
+        actions.push(json!({ "text": "That is it." }));
+        json!({ "when": { "call": at + 1 }, "do": actions })
     };
-    deeds.iter().enumerate().map(entry).collect()
+    actions.iter().enumerate().map(entry).collect()
 }
 
 /// A repository with committed agent settings and uncommitted documents.
@@ -94,8 +94,8 @@ fn a_good_list_is_committed_at_once_with_the_documents() {
 #[test]
 fn list_errors_are_fed_back_and_fixed() {
     let twice = list(&[story("US-001", &[]), story("US-001", &[])]);
-    let deeds = [json!([writes(&bad())]), json!([writes(&twice)]), json!([writes(&good())])];
-    let sealed = project(&calls(&deeds), &json!({}));
+    let actions = [json!([writes(&bad())]), json!([writes(&twice)]), json!([writes(&good())])];
+    let sealed = project(&calls(&actions), &json!({}));
     plan(&sealed, &[]).expect_code(0);
     assert_eq!(sealed.subjects()[0], "ralph[3]: plan — 2 stories for notes");
     let prompts = sealed.prompts();
@@ -110,8 +110,8 @@ fn list_errors_are_fed_back_and_fixed() {
 fn a_plan_keeps_the_checks_that_the_list_had() {
     let with = |commands: &str| good().replacen('{', &format!("{{{commands}"), 1);
     let kept = with(r#""verifyCommands": ["true", "test -d ralph"],"#);
-    let deeds = [json!([writes(&with(""))]), json!([writes(&kept)])];
-    let sealed = project(&calls(&deeds), &json!({}));
+    let actions = [json!([writes(&with(""))]), json!([writes(&kept)])];
+    let sealed = project(&calls(&actions), &json!({}));
     let list = with(r#""verifyCommands": ["test -d ralph"],"#);
     sealed.write_file("ralph/tasks.json", &list);
     plan(&sealed, &[]).expect_code(0);
@@ -223,9 +223,9 @@ fn other_changes_of_the_planner_are_reverted_and_refused() {
 
 #[test]
 fn commit_of_the_planner_is_undone() {
-    let deeds =
+    let actions =
         json!([writes(&good()), { "run": { "command": "git add -A; git commit -qm mine" } }]);
-    let sealed = project(&calls(&[deeds]), &json!({}));
+    let sealed = project(&calls(&[actions]), &json!({}));
     plan(&sealed, &[]).expect_code(0).expect_stderr("the agent made a commit");
     assert_eq!(sealed.subjects(), ["ralph[1]: plan — 2 stories for notes", "Settings", "Begin"]);
     assert_clean(&sealed);
@@ -238,12 +238,12 @@ fn started_stories_are_rejected_as_a_plan() {
     done["notes"] = json!("Done.");
     let mut counted = story("US-002", &[]);
     counted["reviewCount"] = json!(2);
-    let deeds = [
+    let actions = [
         json!([writes(&list(&[]))]),
         json!([writes(&list(&[done, counted]))]),
         json!([writes(&good())]),
     ];
-    let sealed = project(&calls(&deeds), &json!({}));
+    let sealed = project(&calls(&actions), &json!({}));
     plan(&sealed, &[]).expect_code(0);
     let prompts = sealed.prompts();
     assert!(prompts[1].contains("userStories: holds no task"), "{}", prompts[1]);
@@ -317,11 +317,11 @@ fn uncommitted_user_changes_are_refused() {
 
 #[test]
 fn build_accepts_uncommitted_documents() {
-    let deeds = json!([{ "do": [
+    let actions = json!([{ "do": [
         { "run": { "command": "echo x > $RALPH_TASK.txt" } },
         { "handoff": { "task_completed": { "summary": "Done.", "fully_complete": true } } }
     ] }]);
-    let sealed = project(&deeds, &json!({ "review": { "enabled": false } }));
+    let sealed = project(&actions, &json!({ "review": { "enabled": false } }));
     sealed.write_file("ralph/tasks.json", &good());
     sealed.run_ralph(&["build"]).expect_code(0);
     assert_eq!(
@@ -415,8 +415,8 @@ fn without_a_repository_there_is_nothing_to_commit_to() {
 #[test]
 fn a_project_within_a_repository_is_planned_in() {
     let sealed = repository();
-    let deeds = json!([writes(&good()), { "write": { "path": "../other.txt", "text": "x" } }]);
-    sealed.write_script(&calls(&[deeds, json!([{ "text": "Sorry." }])]), &json!({}));
+    let actions = json!([writes(&good()), { "write": { "path": "../other.txt", "text": "x" } }]);
+    sealed.write_script(&calls(&[actions, json!([{ "text": "Sorry." }])]), &json!({}));
     sealed.write_file("sub/.ralph/settings.json", &sealed.read_file(".ralph/settings.json"));
     sealed.commit_all("Settings");
     sealed.write_file("sub/ralph/prd.md", PRD);
@@ -428,12 +428,12 @@ fn a_project_within_a_repository_is_planned_in() {
 
 #[test]
 fn link_instead_of_the_list_is_refused() {
-    let deeds = json!([
+    let actions = json!([
         { "write": { "path": ".git/elsewhere.json", "text": good() } },
         { "delete": { "path": "ralph/tasks.json" } },
         { "symlink": { "path": "ralph/tasks.json", "to": "../.git/elsewhere.json" } }
     ]);
-    let sealed = project(&calls(&[deeds]), &json!({}));
+    let sealed = project(&calls(&[actions]), &json!({}));
     let before = sealed.read_file("ralph/tasks.json");
     plan(&sealed, &["1"]).expect_code(1);
     assert!(

@@ -155,8 +155,8 @@ fn prompt_run_has_a_report_too() {
 #[test]
 fn a_report_on_a_terminal_is_rendered_and_lists_changed_files() {
     let sealed = crate::repository();
-    let deeds = json!([{ "write": { "path": "made.txt", "text": "x" } }, { "claim": "DONE" }]);
-    sealed.write_script(&crate::always(deeds), &json!({}));
+    let actions = json!([{ "write": { "path": "made.txt", "text": "x" } }, { "claim": "DONE" }]);
+    sealed.write_script(&crate::always(actions), &json!({}));
     sealed.commit_all("Settings");
     crate::run(&sealed, &[]).expect_code(0);
     let piped = sealed.run_ralph(&["report"]).expect_code(0).stdout;

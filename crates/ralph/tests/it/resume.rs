@@ -144,11 +144,11 @@ fn git_files_changed_by_a_gate_before_a_kill_are_restored_and_the_work_lands() {
 fn received_answer_is_not_requested_again() {
     let sealed = sealed();
     // The agent has given its result and lingers; ralph is killed before it can record the answer.
-    let deeds = json!([
+    let actions = json!([
         { "append": { "path": "calls", "text": "call\n" } },
         { "claim": "DONE" }, { "result": "success" }, { "touch": "begun" }, { "sleep": 8.0 }
     ]);
-    sealed.write_script(&always(deeds), &json!({}));
+    sealed.write_script(&always(actions), &json!({}));
     let running = sealed.start_ralph(&["run", "-p", "base"]);
     sealed.wait_for("begun");
     // The result is in the pipe; ralph reads it soon.

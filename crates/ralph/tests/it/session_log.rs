@@ -395,14 +395,14 @@ fn second_now() -> u64 {
 #[test]
 fn lines_are_there_while_the_agent_still_works() {
     let sealed = sealed();
-    let deeds = json!([
+    let actions = json!([
         { "text": "First words." },
         { "tool": { "name": "Bash", "summary": "make", "output": "" } },
         { "touch": "begun" },
         { "waitFor": { "path": "continue", "seconds": 50.0 } },
         { "claim": "DONE" },
     ]);
-    sealed.write_script(&always(deeds), &json!({}));
+    sealed.write_script(&always(actions), &json!({}));
     let running = sealed.start_ralph(&["run", "-p", "base"]);
     sealed.wait_for("begun");
     wait_until("the log has the words", || logged(&sealed).ends_with("\n[tool] Bash(make)\n"));
@@ -417,9 +417,9 @@ fn lines_are_there_while_the_agent_still_works() {
 #[test]
 fn a_flood_leaves_room_for_the_footer() {
     let sealed = sealed();
-    let deeds =
+    let actions =
         json!([{ "flood": { "bytes": 8_000_000, "shape": "events" } }, { "claim": "DONE" }]);
-    sealed.write_script(&always(deeds), &json!({}));
+    sealed.write_script(&always(actions), &json!({}));
     run(&sealed, &["--quiet"]).expect_code(0);
     let log = logged(&sealed);
     assert!(log.len() < 6 << 20, "{}", log.len());

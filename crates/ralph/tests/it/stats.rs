@@ -58,7 +58,9 @@ fn figures_are_counted_per_agent_model_and_role() {
     fs::remove_file(&summary).expect("removed");
     assert_eq!(read_stats(&sealed, &[]), stats);
     assert!(summary.exists());
-    assert_eq!(read_stats(&sealed, &["--since", "1h"]), stats);
+    for since in ["1h", "90m", "2w"] {
+        assert_eq!(read_stats(&sealed, &["--since", since]), stats);
+    }
     assert_eq!(read_stats(&sealed, &["--since", "2099-01-01"])["runs"], 0);
     sealed.run_ralph(&["stats", "--since", "soon"]).expect_code(2).expect_stderr("12h, 7d, 2w");
 }

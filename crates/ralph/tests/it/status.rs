@@ -102,12 +102,12 @@ fn plan_is_shown_with_the_last_run() {
 #[test]
 fn a_run_that_makes_a_plan_shows_it() {
     let sealed = new_repository();
-    let deeds = json!([
+    let actions = json!([
         { "write": { "path": PLAN, "text": ITEMS } },
         { "run": { "command": "git add -A && git commit -qm 'Plan the parser'" } },
         { "claim": "COMPLETE" },
     ]);
-    sealed.write_script(&always(deeds), &json!({}));
+    sealed.write_script(&always(actions), &json!({}));
     sealed.write_file("specs/parser.md", "# The parser\n\nIt reads headers and bodies.\n");
     sealed.commit_all("Specify the parser");
     sealed.run_ralph(&["plan"]).expect_code(0);

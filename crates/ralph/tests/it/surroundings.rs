@@ -80,8 +80,8 @@ fn the_machine_is_kept_awake_and_let_go_again() {
         "systemd-inhibit",
         "#!/bin/sh\necho \"$@\" > ../inhibited\nwhile [ \"${1#--}\" != \"$1\" ]; do shift; done\nexec \"$@\"\n",
     );
-    let deeds = json!([{ "waitFor": { "path": "../inhibited" } }, { "claim": "DONE" }]);
-    sealed.write_script(&always(deeds), &json!({ "preventSleep": true }));
+    let actions = json!([{ "waitFor": { "path": "../inhibited" } }, { "claim": "DONE" }]);
+    sealed.write_script(&always(actions), &json!({ "preventSleep": true }));
     run(&sealed, &[]).expect_code(0);
     let words = std::fs::read_to_string(sealed.root().join("inhibited")).expect("it was called");
     assert!(words.contains("--what=idle:sleep"), "{words}");

@@ -62,13 +62,13 @@ fn ralphs_lines_fit_the_terminal_width() {
 fn an_agent_cannot_reach_the_terminal() {
     let sealed = sealed();
     let evil = "\u{1b}]0;owned\u{7}\u{1b}[2J\u{1b}[H\u{1b}]52;c;aGk=\u{7}\u{9b}2Jwords";
-    let deeds = json!([
+    let actions = json!([
         { "text": evil },
         { "tool": { "name": evil, "summary": evil, "output": evil } },
         { "garbage": { "text": format!("{evil}\n") } },
         { "claim": "DONE" }
     ]);
-    sealed.write_script(&always(deeds), &json!({}));
+    sealed.write_script(&always(actions), &json!({}));
     let seen = on_a_terminal(&sealed, &[]);
     assert!(seen.contains("words"), "{seen:?}");
     for sequence in ["\u{1b}]", "\u{1b}[2J", "\u{1b}[H", "\u{9b}", "\u{7}", "owned"] {

@@ -6,7 +6,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use ralph_model::text::TRUNCATED;
+use ralph_model::text::{TRUNCATED, choose_plural};
 use ralph_model::worktree::TreeId;
 
 use crate::tasks::attempt::build_fence;
@@ -214,7 +214,7 @@ pub fn summarize_change(patch: &str) -> String {
             (added, removed) => writeln!(text, "{} | +{added} -{removed}", file.short_path()),
         };
     }
-    let plural = if files.len() == 1 { "" } else { "s" };
+    let plural = choose_plural(files.len());
     let added: usize = files.iter().map(|file| file.added).sum();
     let removed: usize = files.iter().map(|file| file.removed).sum();
     let more = match files.len().saturating_sub(LISTED_FILES) {

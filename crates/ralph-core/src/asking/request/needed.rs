@@ -9,8 +9,7 @@ use ralph_model::task::REQUIREMENTS_FILE;
 use ralph_model::worktree::Checkpoint;
 
 use super::{
-    find_current_role, find_current_task, find_reviewed_range, find_wrong_answer, select_agent,
-    select_role_prompt,
+    find_current_role, find_reviewed_range, find_wrong_answer, select_agent, select_role_prompt,
 };
 use crate::asking::materials::{NeededMaterials, PatchRange};
 use crate::asking::prompt::attempt::{
@@ -87,7 +86,7 @@ fn list_base_texts(work: &Work) -> Option<ProjectText> {
 /// Adds the skills that the task names and, after failures, the patch and the files that the last
 /// failure names.
 fn add_attempt_materials(state: &RunState, needed: &mut NeededMaterials) {
-    let Some(task) = find_current_task(state) else { return };
+    let Some(task) = state.current_task() else { return };
     needed.texts.extend(task.skills.iter().cloned().map(ProjectText::Skill));
     let log = find_attempt_log(state, task);
     if needs_files(&log) {

@@ -14,8 +14,8 @@ use ralph_model::task::Task;
 use ralph_model::worktree::{AutorunChange, AutorunKind, TreeId};
 
 use super::{
-    CallOrder, find_current_role, find_current_task, find_gate, find_open_session,
-    find_reviewed_range, find_wrong_answer, select_role_prompt,
+    CallOrder, find_current_role, find_gate, find_open_session, find_reviewed_range,
+    find_wrong_answer, select_role_prompt,
 };
 use crate::asking::materials::Materials;
 use crate::asking::prompt::attempt::{
@@ -101,7 +101,7 @@ impl<'a> PromptWriter<'a> {
         reserved: usize,
     ) -> Self {
         let list = state.tasks.as_ref().map(|tasks| &tasks.list);
-        let current = find_current_task(state).map(|task| &task.id);
+        let current = state.current_task().map(|task| &task.id);
         let surroundings = describe_surroundings(list, current, &materials.commits);
         let diff_command =
             find_reviewed_range(state, &order.purpose).filter(|(from, to)| from != to).map(
@@ -166,7 +166,7 @@ impl<'a> PromptWriter<'a> {
         match (&self.order.purpose, find_current_role(self.state)) {
             (Purpose::Message, _) => WantedAnswer::Message,
             (Purpose::Gate(_), _) | (Purpose::Work, Some(Role::Review)) => {
-                WantedAnswer::Verdict { task: find_current_task(self.state), diff_command }
+                WantedAnswer::Verdict { task: self.state.current_task(), diff_command }
             }
             (Purpose::Work, Some(Role::Compact)) => WantedAnswer::Memory,
             (Purpose::Work, _) => WantedAnswer::Handoff,
@@ -206,7 +206,7 @@ impl<'a> PromptWriter<'a> {
 
     fn write_attempt_prompt(&mut self, prompt: RolePrompt) -> CountedPrompt {
         let nothing = (String::new(), Vec::new());
-        let Some(task) = find_current_task(self.state) else { return nothing };
+        let Some(task) = self.state.current_task() else { return nothing };
         let (template, companions) = self.find_frame_texts(prompt);
         let skills = self.find_skills(task);
         let files = self.materials.list_excerpts().take(CONTEXT_FILES);
@@ -228,7 +228,7 @@ impl<'a> PromptWriter<'a> {
 
     /// Returns the question for a commit message, with what the change is about.
     fn write_message_prompt(&self) -> String {
-        let title = find_current_task(self.state).map(|task| task.title.as_str());
+        let title = self.state.current_task().map(|task| task.title.as_str());
         scm::write_message_prompt(title, &summarize_change(&self.strip_list_files()))
     }
 
@@ -247,7 +247,7 @@ impl<'a> PromptWriter<'a> {
         let diff_command = self.diff_command.clone();
         let handoffs = self.list_task_handoffs();
         let (instructions, base) = self.find_instructions();
-        let task = find_current_task(self.state);
+        let task = self.state.current_task();
         let task = task.map(|task| without_author_lines(task, &handoffs));
         let parts = ReviewParts {
             asked: &asked,
@@ -273,7 +273,7 @@ impl<'a> PromptWriter<'a> {
         let (template, companions) = self.find_review_texts(RolePrompt::Review);
         let patch = self.strip_list_files();
         let state = self.state;
-        let task = find_current_task(state);
+        let task = state.current_task();
         let diff_command = self.diff_command.clone();
         let keeping = ListOwnership::for_recipe(&state.recipe, &companions.tasks);
         if let (Some(task), Some(keeping)) = (task, &keeping)
@@ -387,7 +387,7 @@ impl<'a> PromptWriter<'a> {
 
     /// Returns the handoffs about the current task, oldest first.
     fn list_task_handoffs(&self) -> Vec<&'a Handoff> {
-        let task = find_current_task(self.state).map(|task| &task.id);
+        let task = self.state.current_task().map(|task| &task.id);
         let handoffs = self.state.handoffs.iter();
         handoffs.filter(|it| Some(&it.task_completed.task_id) == task).collect()
     }

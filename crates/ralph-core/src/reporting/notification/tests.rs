@@ -15,16 +15,6 @@ use ralph_model::units::UsdMicros;
 use super::*;
 use crate::run_loop::fold::fold_events;
 
-const EVERYTHING: [Occasion; 7] = [
-    Occasion::Finish,
-    Occasion::Failure,
-    Occasion::Blocked,
-    Occasion::Stuck,
-    Occasion::Waiting,
-    Occasion::Budget,
-    Occasion::Person,
-];
-
 fn policy(on: &[Occasion]) -> NotificationPolicy {
     NotificationPolicy { on: on.iter().copied().collect(), long_wait: Millis::from_mins(10) }
 }
@@ -70,7 +60,7 @@ fn notice_of(last: Event, on: &[Occasion]) -> Option<Notification> {
 /// Checks id, occasion and title; an empty expectation means no notification.
 #[track_caller]
 fn check(last: Event, expect: &str) {
-    let found = notice_of(last, &EVERYTHING);
+    let found = notice_of(last, &Occasion::SETTINGS);
     let shown = found.map(|it| format!("{} {} {}", it.id, it.occasion.name(), it.title));
     assert_eq!(shown.unwrap_or_default(), expect);
 }
@@ -209,8 +199,9 @@ fn a_pause_waits_for_a_person() {
 
 #[test]
 fn disabled_occasions_are_not_reported() {
-    for occasion in EVERYTHING {
-        let others: Vec<Occasion> = EVERYTHING.into_iter().filter(|it| *it != occasion).collect();
+    for occasion in Occasion::SETTINGS {
+        let others: Vec<Occasion> =
+            Occasion::SETTINGS.into_iter().filter(|it| *it != occasion).collect();
         let event = match occasion {
             Occasion::Finish => ended_by(Outcome::Complete),
             Occasion::Failure => ended_by(Outcome::PlanMissing),
@@ -232,7 +223,7 @@ fn disabled_occasions_are_not_reported() {
 fn a_notification_has_its_subject_and_the_progress() {
     let blocked =
         GiveUpReason::Blocked(BlockedReason { needs: "a key\n".into(), why: "none".into() });
-    let notice = notice_of(attempt(Escalation::None, Some(blocked)), &EVERYTHING);
+    let notice = notice_of(attempt(Escalation::None, Some(blocked)), &Occasion::SETTINGS);
     let text = serde_json::to_string_pretty(&notice).expect("plain data");
     expect_test::expect![[r#"
         {
@@ -269,7 +260,7 @@ fn a_notification_has_its_subject_and_the_progress() {
           }
         }"#]]
     .assert_eq(&text);
-    let end = notice_of(ended_by(Outcome::IterationsUsedUp { limit: 1 }), &EVERYTHING);
+    let end = notice_of(ended_by(Outcome::IterationsUsedUp { limit: 1 }), &Occasion::SETTINGS);
     let end = end.expect("it is reported");
     assert_eq!(
         end.message,

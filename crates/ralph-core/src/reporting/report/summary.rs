@@ -552,16 +552,8 @@ fn list_diverging_tasks(task_state: &TaskState) -> Vec<DivergingTask> {
 
 fn describe_current(state: &RunState) -> Option<CurrentIteration> {
     let current = state.current.as_ref()?;
-    let at_work = match current.role {
-        Role::Implement | Role::Fix => current.task.as_ref().zip(state.tasks.as_ref()),
-        Role::Prompt
-        | Role::Plan
-        | Role::Build
-        | Role::Review
-        | Role::Compact
-        | Role::Message
-        | Role::Merge => None,
-    };
+    let attempted = current.task.as_ref().filter(|_| current.role.is_attempt());
+    let at_work = attempted.zip(state.tasks.as_ref());
     Some(CurrentIteration {
         iteration: current.number,
         role: current.role,

@@ -7,6 +7,7 @@ use ralph_model::gate::{GateStatus, Severity};
 use ralph_model::judgement::Verdict;
 use ralph_model::outcome::Outcome;
 use ralph_model::recipe::Work;
+use serde::Serialize;
 
 use super::{Attribute, AttributeValue, count_input_tokens};
 
@@ -46,46 +47,20 @@ pub(super) fn list_usage_attributes(usage: Usage) -> Vec<Attribute> {
     attributes
 }
 
-pub(super) fn name_outcome(outcome: &Outcome) -> &'static str {
-    match outcome {
-        Outcome::Complete => "complete",
-        Outcome::IterationsUsedUp { .. } => "iterations_used_up",
-        Outcome::NothingChanges { .. } => "nothing_changes",
-        Outcome::BudgetUsedUp { .. } => "budget_used_up",
-        Outcome::LimitTooLong { .. } => "limit_too_long",
-        Outcome::AgentFailed { .. } => "agent_failed",
-        Outcome::NoCommitMessage => "no_commit_message",
-        Outcome::ScmFailed { .. } => "scm_failed",
-        Outcome::GitFailed { .. } => "git_failed",
-        Outcome::PromptLost { .. } => "prompt_lost",
-        Outcome::PlanMissing => "plan_missing",
-        Outcome::TasksLeft { .. } => "tasks_left",
-        Outcome::ApprovedAtCap { .. } => "approved_at_cap",
-        Outcome::BaselineBroken { .. } => "baseline_broken",
-        Outcome::SandboxBlocked { .. } => "sandbox_blocked",
-        Outcome::TasksLost { .. } => "tasks_lost",
-        Outcome::WorkersFailed { .. } => "workers_failed",
-        Outcome::LandingBlocked { .. } => "landing_blocked",
-        Outcome::Interrupted => "interrupted",
-    }
+/// Returns the name of an outcome, as in the journal.
+pub(super) fn name_outcome(outcome: &Outcome) -> String {
+    read_tag(outcome, "end")
 }
 
-pub(super) fn name_verdict(verdict: &Verdict) -> &'static str {
-    match verdict {
-        Verdict::Complete => "complete",
-        Verdict::Passed { .. } => "passed",
-        Verdict::GatesFailed { .. } => "gates_failed",
-        Verdict::AttemptFailed { .. } => "attempt_failed",
-        Verdict::NothingChanged => "nothing_changed",
-        Verdict::NotHandedIn { .. } => "not_handed_in",
-        Verdict::Incomplete { .. } => "incomplete",
-        Verdict::Blocked { .. } => "blocked",
-        Verdict::Reviewed { .. } => "reviewed",
-        Verdict::Compacted { .. } => "compacted",
-        Verdict::Skipped { .. } => "skipped",
-        Verdict::Requeued { .. } => "requeued",
-        Verdict::Held { .. } => "held",
-    }
+/// Returns the name of a verdict, as in the journal.
+pub(super) fn name_verdict(verdict: &Verdict) -> String {
+    read_tag(verdict, "is")
+}
+
+/// Returns the tag that a value is stored with.
+fn read_tag(value: &impl Serialize, key: &str) -> String {
+    let stored = serde_json::to_value(value).unwrap_or_default();
+    stored[key].as_str().unwrap_or("unknown").to_owned()
 }
 
 pub(super) fn name_purpose(purpose: &Purpose) -> &'static str {

@@ -82,7 +82,7 @@ impl Telemetry {
                 if let Some(span) = self.workers.open.get_mut(worker) {
                     (span.usage, span.iterations) = (result.usage, result.iterations);
                 }
-                return self.end_worker(worker, at, name_outcome(&result.outcome));
+                return self.end_worker(worker, at, &name_outcome(&result.outcome));
             }
             Event::WorkerLost { worker: Some(worker), .. } => {
                 return self.end_worker(worker, at, LOST);

@@ -178,10 +178,9 @@ pub(in crate::run_loop) fn select_due_gates<'a>(
     recipe.gates.iter().enumerate().filter_map(move |(place, gate)| {
         let severity = recipe.strategy.find_severity(gate)?;
         // Merged work has to pass what a worker's work has to pass.
-        let is_for_work = |it: &Role| matches!(it, Role::Implement | Role::Fix);
         let is_for_role = gate.roles.is_empty()
             || gate.roles.contains(&role)
-            || (role == Role::Merge && gate.roles.iter().any(is_for_work));
+            || (role == Role::Merge && gate.roles.iter().any(|it| it.is_attempt()));
         (is_for_role && is_for_changed_paths(gate, observation)).then_some((place, gate, severity))
     })
 }

@@ -66,7 +66,7 @@ pub(super) fn choose_parallel_step(
     if is_task_file_stale(state) {
         return Step::WriteTasks;
     }
-    if let Some(gate) = find_doubted_gate(state, parallel) {
+    if let Some(gate) = find_suspect_gate(state, parallel) {
         return Step::Baseline { gate, severity: Severity::Hard };
     }
     // Before merging, so that no slot is idle while gates run.
@@ -156,7 +156,7 @@ fn find_compaction_duty(state: &RunState, parallel: &ParallelState) -> Option<It
 
 /// Returns a command that failed for several candidates in a row. It runs on the tip, which shows
 /// whether the candidates are at fault.
-fn find_doubted_gate(state: &RunState, parallel: &ParallelState) -> Option<usize> {
+fn find_suspect_gate(state: &RunState, parallel: &ParallelState) -> Option<usize> {
     if parallel.ending.is_some() {
         return None;
     }

@@ -16,8 +16,7 @@ use super::{Engine, EngineError, StepError, record_with};
 use crate::asking::materials::Materials;
 use crate::asking::prompt::attempt::find_attempt_log;
 use crate::asking::request::{
-    BuiltRequest, CallOrder, build_request, build_request_without_prompt, find_current_task,
-    list_materials,
+    BuiltRequest, CallOrder, build_request, build_request_without_prompt, list_materials,
 };
 use crate::hooks::call_state::build_call_state;
 use crate::ports::{Moment, Ports, View};
@@ -140,7 +139,7 @@ impl Engine<'_> {
 
     /// Returns the task of the open iteration.
     pub(super) fn current_task(&self) -> Option<&Task> {
-        find_current_task(&self.state)
+        self.state.current_task()
     }
 
     /// Returns the attempt log of the task of the open iteration.

@@ -17,7 +17,7 @@ use crate::run_loop::judge;
 
 impl Engine<'_> {
     /// Returns a warning if this attempt took the task past its soft time limit.
-    pub(super) fn overdue_warning(
+    pub(super) fn find_overdue_warning(
         &self,
         judgement: &ralph_model::judgement::Judgement,
     ) -> Option<String> {
@@ -35,7 +35,7 @@ impl Engine<'_> {
     }
 
     /// Returns warnings about work that is accepted as complete.
-    pub(super) fn completion_warnings(
+    pub(super) fn find_completion_warnings(
         &self,
         judgement: &ralph_model::judgement::Judgement,
     ) -> Vec<String> {
@@ -43,7 +43,7 @@ impl Engine<'_> {
             return Vec::new();
         };
         let plan = match (current.plan(), &self.state.recipe.plan) {
-            (Some(look), Some(plan)) => self.describe_plan_doubts(look, plan.part, current.role),
+            (Some(look), Some(plan)) => self.describe_plan_problems(look, plan.part, current.role),
             (_, _) => Vec::new(),
         };
         let is_left = current.observation().is_some_and(|seen| seen.changes == TreeDiff::Dirty);
@@ -54,7 +54,7 @@ impl Engine<'_> {
     }
 
     /// Returns what speaks against a plan that is reported as done.
-    fn describe_plan_doubts(&self, look: &PlanState, part: PlanPart, role: Role) -> Vec<String> {
+    fn describe_plan_problems(&self, look: &PlanState, part: PlanPart, role: Role) -> Vec<String> {
         let PlanState::Usable { counts, person, removed, .. } = look else { return Vec::new() };
         let names = |count: String| format!("{count}: {}", person.join("; "));
         let person = counts.describe_person_items().map(names);
@@ -83,7 +83,7 @@ impl Engine<'_> {
 
     /// Returns a warning about the second iteration in a row on a prompt that passed and changed
     /// nothing, where a limit of such iterations ends the run.
-    fn idle_warning(&self, judgement: &ralph_model::judgement::Judgement) -> Option<String> {
+    fn find_idle_warning(&self, judgement: &ralph_model::judgement::Judgement) -> Option<String> {
         let limit = self.state.recipe.limits.unchanged?;
         let is_idle = judgement.verdict.is_open_pass()
             && self.map_current(|current| self.state.has_changed_nothing(current)) == Some(true);
@@ -93,7 +93,7 @@ impl Engine<'_> {
     }
 
     /// Returns warnings about a compaction.
-    pub(super) fn compaction_warnings(
+    pub(super) fn find_compaction_warnings(
         &self,
         judgement: &ralph_model::judgement::Judgement,
     ) -> Vec<String> {
@@ -109,15 +109,15 @@ impl Engine<'_> {
         }
     }
 
-    pub(super) fn judge_iteration(&mut self) -> Result<(), EngineError> {
+    pub(super) fn record_judgement(&mut self) -> Result<(), EngineError> {
         let judgement =
             self.map_current(|current| judge::judge_iteration(&self.state, current)).flatten();
         let Some(judgement) = judgement else { return Ok(()) };
         let (handoff, amended) = (judgement.handoff.clone(), judgement.amended.clone());
-        let overdue = self.overdue_warning(&judgement);
-        let mut remarks = self.completion_warnings(&judgement);
-        remarks.extend(self.compaction_warnings(&judgement));
-        remarks.extend(self.idle_warning(&judgement));
+        let overdue = self.find_overdue_warning(&judgement);
+        let mut remarks = self.find_completion_warnings(&judgement);
+        remarks.extend(self.find_compaction_warnings(&judgement));
+        remarks.extend(self.find_idle_warning(&judgement));
         self.record_event(Event::Judged { judgement: Box::new(judgement) })?;
         for text in overdue.into_iter().chain(remarks) {
             self.record_event(Event::Warned { text })?;

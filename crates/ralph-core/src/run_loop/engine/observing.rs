@@ -31,7 +31,7 @@ impl Engine<'_> {
         if let Some(seen) = &observation
             && (self.is_forbidden_history(seen.history) || kept.is_some())
         {
-            let deed = match seen.history {
+            let action = match seen.history {
                 History::Advanced { commits: 1 } => "made a commit".to_owned(),
                 History::Advanced { commits } => format!("made {commits} commits"),
                 History::Rewritten => "rewrote the history or switched the branch".to_owned(),
@@ -41,12 +41,12 @@ impl Engine<'_> {
             let place = describe_kept_ref(kept.as_deref());
             let text = if self.map_current(|current| current.role) == Some(Role::Merge) {
                 format!(
-                    "the user or a gate {deed} during a merge, so the changes are part of what \
+                    "the user or a gate {action} during a merge, so the changes are part of what \
                      lands: the history was restored{place}"
                 )
             } else {
                 format!(
-                    "the agent {deed}, which it may not do here: the history was restored{place}"
+                    "the agent {action}, which it may not do here: the history was restored{place}"
                 )
             };
             self.record_event(Event::Warned { text })?;

@@ -58,7 +58,7 @@ impl Engine<'_> {
     /// Writes the list to the task file as it will be once this landing is done.
     pub(super) fn write_landing_list(&mut self) -> Result<(), EngineError> {
         let settled = self
-            .map_current(|current| landing_plan::settle_iteration(&self.state, current))
+            .map_current(|current| landing_plan::settle_current(&self.state, current))
             .flatten();
         if let (Some(work), Some(tasks), Some(settled)) =
             (self.task_work(), &self.state.tasks, settled)
@@ -267,7 +267,7 @@ impl Engine<'_> {
             return self.save_to_failure_branch(&order);
         }
         let settled = self
-            .map_current(|current| landing_plan::settle_iteration(&self.state, current))
+            .map_current(|current| landing_plan::settle_current(&self.state, current))
             .flatten();
         let Some(failed) = settled.and_then(|settled| settled.attempt) else { return Ok(()) };
         let limit =

@@ -93,7 +93,7 @@ fn with_instructions(criteria: &[String], call: &AgentCallState) -> Vec<String> 
 
 /// Returns the criteria that a review gate judges by. A quality gate has none.
 fn find_gate_criteria<'a>(state: &'a RunState, current: &Iteration, name: &str) -> &'a [String] {
-    let gate = state.recipe.gates.iter().find(|gate| gate.name == name);
+    let gate = state.recipe.find_gate(name);
     match gate.map(|gate| gate.kind) {
         Some(GateKind::Spec | GateKind::Test | GateKind::Lint | GateKind::Custom) => {
             state.task_criteria(current)

@@ -64,7 +64,7 @@ pub(super) fn must_repeat_gate(state: &RunState, current: &Iteration, result: &G
 /// Closes a merge: the candidate has landed, its task starts again, or it is given up.
 pub(super) fn close_merge(state: &mut RunState, current: &Iteration) {
     let (Role::Merge, Some(task)) = (current.role, &current.task) else { return };
-    let settled = landing_plan::settle_iteration(state, current);
+    let settled = landing_plan::settle_current(state, current);
     let (Some(parallel), Some(policy)) = (&mut state.parallel, &state.recipe.parallel) else {
         return;
     };

@@ -1,17 +1,12 @@
 //! Folds a resume after a crash or an end into the state.
 
 use ralph_model::agent_call_state::AgentCallEnd;
-use ralph_model::gate::Gate;
 use ralph_model::outcome::Outcome;
 use ralph_model::phase::Phase;
 use ralph_model::recipe::Recipe;
 use ralph_model::run::RunState;
 
 use crate::landing::scm;
-
-fn find_gate<'a>(recipe: &'a Recipe, name: &str) -> Option<&'a Gate> {
-    recipe.gates.iter().find(|gate| gate.name == name)
-}
 
 /// Applies a resume, possibly with other policies.
 pub(super) fn apply_resume(state: &mut RunState, recipe: Option<&Recipe>) {
@@ -56,7 +51,7 @@ pub(super) fn apply_resume(state: &mut RunState, recipe: Option<&Recipe>) {
 /// Replaces the policies. Drops the results of gates that changed.
 fn replace_recipe(state: &mut RunState, recipe: &Recipe) {
     let old = std::mem::replace(&mut state.recipe, recipe.clone());
-    let is_same = |name: &str| find_gate(&old, name) == find_gate(recipe, name);
+    let is_same = |name: &str| old.find_gate(name) == recipe.find_gate(name);
     state.passed_trees.retain(|name, _| is_same(name));
     if let Some(Phase::Checking(checking)) = state.current.as_mut().map(|it| &mut it.phase) {
         checking.gates.retain(|result| is_same(&result.gate));
@@ -66,7 +61,7 @@ fn replace_recipe(state: &mut RunState, recipe: &Recipe) {
 #[cfg(test)]
 mod tests {
     use ralph_model::event::{Event, Recorded};
-    use ralph_model::gate::{GateKind, GateResult, GateStatus, Severity};
+    use ralph_model::gate::{Gate, GateKind, GateResult, GateStatus, Severity};
     use ralph_model::ids::{IterationNumber, Role, RunId};
     use ralph_model::units::{Millis, Timestamp};
 

@@ -348,7 +348,7 @@ impl AttemptContext<'_> {
             text: cut_output(&refusal.output),
         });
         let outputs = refused_outputs.chain(failed().map(|result| FailedOutput {
-            title: format_output_title(self.find_gate(&result.gate), result),
+            title: format_output_title(self.state.recipe.find_gate(&result.gate), result),
             text: cut_output(&result.output),
         }));
         let (gate, exit_code, hash) = match (refused.first(), failed().next()) {
@@ -377,10 +377,6 @@ impl AttemptContext<'_> {
             Some(Checkpoint::None) | None => Landing::Keep,
         };
         judgement.feedback = Vec::new();
-    }
-
-    fn find_gate(&self, name: &str) -> Option<&Gate> {
-        self.state.recipe.gates.iter().find(|gate| gate.name == name)
     }
 
     pub(super) fn attempt_log(&self) -> AttemptLog {

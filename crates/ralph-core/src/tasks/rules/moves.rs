@@ -124,16 +124,7 @@ pub(super) fn has_new_status(old: TaskStatus, new: TaskStatus) -> bool {
 
 /// Returns whether a role may add tasks.
 pub(super) fn may_add(role: Role) -> bool {
-    match role {
-        Role::Implement | Role::Fix => true,
-        Role::Prompt
-        | Role::Plan
-        | Role::Build
-        | Role::Review
-        | Role::Compact
-        | Role::Message
-        | Role::Merge => false,
-    }
+    role.is_attempt()
 }
 
 /// Returns what is wrong with a new task.

@@ -301,8 +301,8 @@ fn edit_in_secret(path: &Path, from: &str, to: &str) {
 
 #[test]
 fn changes_of_a_file_are_noticed() {
-    type Deed = fn(&Path);
-    let deeds: [(&str, [bool; 2], Deed); 7] = [
+    type Action = fn(&Path);
+    let actions: [(&str, [bool; 2], Action); 7] = [
         ("nothing", [true, true], |_| ()),
         ("touched", [true, false], |path| {
             let file = OpenOptions::new().write(true).open(path).expect("opened");
@@ -320,7 +320,7 @@ fn changes_of_a_file_are_noticed() {
         }),
         ("edited in secret", [false, false], |path| edit_in_secret(path, "pending", "skipped")),
     ];
-    for (what, expect, deed) in deeds {
+    for (what, expect, action) in actions {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("plan.json");
         fs::write(&path, GOOD).expect("a file");
@@ -331,7 +331,7 @@ fn changes_of_a_file_are_noticed() {
             fs::write(path.with_extension("tick"), "").expect("written");
             fs::metadata(path.with_extension("tick")).expect("there").ctime_nsec() == looked
         } {}
-        deed(&path);
+        action(&path);
         let outside = file.looks_current();
         assert_eq!([file.is_current(), outside], expect, "{what}");
         // After a comparison the file is known by its metadata.

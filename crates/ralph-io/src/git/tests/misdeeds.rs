@@ -7,7 +7,7 @@ use super::*;
 /// Something an agent does, and what it makes of the history.
 struct Misdeed {
     name: &'static str,
-    deed: fn(&World),
+    action: fn(&World),
     history: History,
 }
 
@@ -16,11 +16,11 @@ const REWRITTEN: History = History::Rewritten;
 const ADVANCED: History = History::Advanced { commits: 1 };
 
 static MISDEEDS: [Misdeed; 19] = [
-    Misdeed { name: "none", deed: |_| (), history: History::Same },
-    Misdeed { name: "commits", deed: commit_all, history: ADVANCED },
+    Misdeed { name: "none", action: |_| (), history: History::Same },
+    Misdeed { name: "commits", action: commit_all, history: ADVANCED },
     Misdeed {
         name: "amends",
-        deed: |world| {
+        action: |world| {
             commit_all(world);
             world.git(&["reset", "--quiet", "--soft", "HEAD~2"]);
             world.git(&["commit", "--quiet", "-m", "agent: squashed"]);
@@ -29,12 +29,12 @@ static MISDEEDS: [Misdeed; 19] = [
     },
     Misdeed {
         name: "throws commits away",
-        deed: |world| drop(world.git(&["reset", "--quiet", "--hard", "HEAD~1"])),
+        action: |world| drop(world.git(&["reset", "--quiet", "--hard", "HEAD~1"])),
         history: REWRITTEN,
     },
     Misdeed {
         name: "switches the branch",
-        deed: |world| {
+        action: |world| {
             world.git(&["checkout", "--quiet", "-b", "agents"]);
             commit_all(world);
         },
@@ -42,7 +42,7 @@ static MISDEEDS: [Misdeed; 19] = [
     },
     Misdeed {
         name: "commits on two branches",
-        deed: |world| {
+        action: |world| {
             commit_all(world);
             world.git(&["checkout", "--quiet", "-b", "agents", "HEAD~1"]);
             world.write("a.txt", "agent, elsewhere\n");
@@ -52,7 +52,7 @@ static MISDEEDS: [Misdeed; 19] = [
     },
     Misdeed {
         name: "detaches HEAD",
-        deed: |world| {
+        action: |world| {
             world.git(&["checkout", "--quiet", "--detach"]);
             commit_all(world);
         },
@@ -60,7 +60,7 @@ static MISDEEDS: [Misdeed; 19] = [
     },
     Misdeed {
         name: "deletes the branch",
-        deed: |world| {
+        action: |world| {
             commit_all(world);
             world.git(&["checkout", "--quiet", "--detach"]);
             world.git(&["branch", "--quiet", "-D", "main"]);
@@ -69,12 +69,12 @@ static MISDEEDS: [Misdeed; 19] = [
     },
     Misdeed {
         name: "deletes the branch it is on",
-        deed: |world| drop(world.git(&["update-ref", "-d", "refs/heads/main"])),
+        action: |world| drop(world.git(&["update-ref", "-d", "refs/heads/main"])),
         history: REWRITTEN,
     },
     Misdeed {
         name: "starts over",
-        deed: |world| {
+        action: |world| {
             world.git(&["checkout", "--quiet", "--orphan", "fresh"]);
             commit_all(world);
         },
@@ -82,7 +82,7 @@ static MISDEEDS: [Misdeed; 19] = [
     },
     Misdeed {
         name: "leaves a lock",
-        deed: |world| {
+        action: |world| {
             commit_all(world);
             world.write("a.txt", "agent, more\n");
             world.write(".git/index.lock", "");
@@ -91,16 +91,20 @@ static MISDEEDS: [Misdeed; 19] = [
         },
         history: ADVANCED,
     },
-    Misdeed { name: "leaves a merge", deed: |world| collide(world, "merge"), history: ADVANCED },
-    Misdeed { name: "leaves a rebase", deed: |world| collide(world, "rebase"), history: REWRITTEN },
+    Misdeed { name: "leaves a merge", action: |world| collide(world, "merge"), history: ADVANCED },
+    Misdeed {
+        name: "leaves a rebase",
+        action: |world| collide(world, "rebase"),
+        history: REWRITTEN,
+    },
     Misdeed {
         name: "leaves a cherry-pick",
-        deed: |world| collide(world, "cherry-pick"),
+        action: |world| collide(world, "cherry-pick"),
         history: ADVANCED,
     },
     Misdeed {
         name: "leaves a bisection",
-        deed: |world| {
+        action: |world| {
             commit_all(world);
             world.git(&["bisect", "start", "HEAD", "HEAD~2"]);
             world.write("agents.txt", "agent\n");
@@ -109,7 +113,7 @@ static MISDEEDS: [Misdeed; 19] = [
     },
     Misdeed {
         name: "adds a submodule",
-        deed: |world| {
+        action: |world| {
             let url = world.directory.path().join("module");
             fs::create_dir(&url).expect("made");
             world.git_in(&url, &["init", "--quiet"]);
@@ -122,7 +126,7 @@ static MISDEEDS: [Misdeed; 19] = [
     },
     Misdeed {
         name: "chooses odd names",
-        deed: |world| {
+        action: |world| {
             for name in odd_names() {
                 world.write(name, "odd\n");
             }
@@ -132,7 +136,7 @@ static MISDEEDS: [Misdeed; 19] = [
     },
     Misdeed {
         name: "links out of the tree",
-        deed: |world| {
+        action: |world| {
             let outside = world.directory.path().join("outside");
             fs::create_dir(&outside).expect("made");
             fs::write(outside.join("b.txt"), "outside\n").expect("written");
@@ -145,7 +149,7 @@ static MISDEEDS: [Misdeed; 19] = [
     },
     Misdeed {
         name: "plants pipes",
-        deed: |world| {
+        action: |world| {
             for path in ["a.txt", "half.txt"] {
                 world.remove(path);
                 pipe(&world.at(path));
@@ -218,7 +222,7 @@ fn after(rich: &World, misdeed: &Misdeed) -> After {
     let before = world.users();
     world.write("a.txt", "agent\n");
     world.write("agents.txt", "agent\n");
-    (misdeed.deed)(&world);
+    (misdeed.action)(&world);
     let worst = world.users();
     After { world, git, checkpoint, before, worst }
 }
@@ -348,7 +352,7 @@ fn every_misdeed_can_be_rolled_back() {
 
 #[test]
 fn a_missing_or_damaged_head_is_written_again() {
-    for (name, deed) in [
+    for (name, action) in [
         ("gone", (|head| fs::remove_file(head).expect("removed")) as fn(&Path)),
         ("garbled", |head| fs::write(head, "nonsense").expect("written")),
         ("a pipe", |head| {
@@ -366,7 +370,7 @@ fn a_missing_or_damaged_head_is_written_again() {
             let mut git = world.open();
             let checkpoint = git.create_checkpoint(&mark(3), CheckpointDepth::Tree).expect("noted");
             let before = world.users();
-            deed(&world.at(".git/HEAD"));
+            action(&world.at(".git/HEAD"));
             let seen = git.observe(&checkpoint, &[]).expect(name).expect("a repository");
             assert_eq!(seen.history, History::Same, "{name} {detached}");
             assert_eq!(git.roll_back(&mark(3), &checkpoint), Ok(None), "{name} {detached}");
@@ -377,22 +381,22 @@ fn a_missing_or_damaged_head_is_written_again() {
 
 #[test]
 fn files_restored_before_a_crash_are_reported_by_the_resumed_run() {
-    type Deed = fn(&World);
-    let deeds: [(Deed, &str); 2] = [
+    type Action = fn(&World);
+    let actions: [(Action, &str); 2] = [
         (|world| drop(world.git(&["config", "core.fsmonitor", "./evil"])), ".git/config"),
         (
             |world| drop(world.git(&["update-index", "--assume-unchanged", "a.txt"])),
             "a.txt (its changes were hidden from git)",
         ),
     ];
-    for (deed, expect) in deeds {
+    for (action, expect) in actions {
         let world = World::new();
         let checkpoint =
             world.open().create_checkpoint(&mark(1), CheckpointDepth::Tree).expect("noted");
         let look = |git: &mut GitVcs| {
             git.observe(&checkpoint, &[]).expect("observed").expect("a repository").git_tampering
         };
-        deed(&world);
+        action(&world);
         let mut dies = world.open();
         assert_eq!(look(&mut dies), [expect]);
         drop(dies);
@@ -403,7 +407,7 @@ fn files_restored_before_a_crash_are_reported_by_the_resumed_run() {
         assert_eq!(look(&mut resumed), [expect], "the report may not be in the journal");
         resumed.forget_reported_tampering();
         assert_eq!(look(&mut world.open()), [""; 0], "it is in the journal");
-        deed(&world);
+        action(&world);
         assert_eq!(
             world.open().create_checkpoint(&mark(2), CheckpointDepth::Tree).expect("noted"),
             checkpoint
@@ -423,19 +427,19 @@ fn git_files_changed_before_a_crash_are_restored_in_every_iteration_and_call() {
         git.forget_reported_tampering();
         seen.git_tampering
     };
-    let deed = || drop(world.git(&["config", "core.fsmonitor", "./evil"]));
+    let action = || drop(world.git(&["config", "core.fsmonitor", "./evil"]));
     let first = git.create_checkpoint(&mark(1), CheckpointDepth::Tree).expect("noted");
     assert_eq!(look(&mut git, &first), [""; 0]);
     let second = git.create_checkpoint(&mark(2), CheckpointDepth::Tree).expect("noted");
-    deed();
+    action();
     assert_eq!(look(&mut world.open(), &second), [".git/config"], "in a later iteration");
     assert_eq!(read_config(), config);
     let mut resumed = world.open();
     assert_eq!(look(&mut resumed, &second), [""; 0], "it is in the journal");
     resumed.ensure_git_files_recorded();
-    deed();
+    action();
     assert_eq!(look(&mut world.open(), &second), [".git/config"], "by a reviewer");
     assert_eq!(read_config(), config);
-    deed();
+    action();
     assert_eq!(look(&mut world.open(), &second), [""; 0], "by a user while the run is stopped");
 }

@@ -161,7 +161,7 @@ fn odd_things_are_reported_as_git_alone_sees_them() {
     };
     let see =
         |git: &mut GitVcs| git.observe(&checkpoint, &[]).expect("seen").expect("a repository");
-    let deeds: [&dyn Fn(); 5] = [
+    let actions: [&dyn Fn(); 5] = [
         &|| {},
         &|| odd_names().iter().for_each(|name| world.write(name, "odd\n")),
         &|| world.write("dir/b.txt", &"long\n".repeat(50_000)),
@@ -172,10 +172,10 @@ fn odd_things_are_reported_as_git_alone_sees_them() {
             world.git_in(&place, &["commit", "--quiet", "--allow-empty", "-m", "inside"]);
         },
     ];
-    for (at, deed) in deeds.iter().enumerate() {
-        deed();
+    for (at, action) in actions.iter().enumerate() {
+        action();
         let together = see(&mut world.open_with_git_alone());
-        assert_eq!(together, see(&mut world.open()), "after deed {at}");
-        assert_eq!(together.files.is_empty(), at == 0, "after deed {at}");
+        assert_eq!(together, see(&mut world.open()), "after action {at}");
+        assert_eq!(together.files.is_empty(), at == 0, "after action {at}");
     }
 }

@@ -54,11 +54,11 @@ pub(super) fn build_run_arguments(
     container: &Container,
     spawn: &Spawn,
     boundary: &Boundary,
-    berth: &ContainerSlot<'_>,
+    slot: &ContainerSlot<'_>,
 ) -> Vec<OsString> {
     let mut args = ArgumentList::default();
-    args.add(&["run", "--rm", "--interactive", "--name", berth.name]);
-    args.add(&["--label", &build_run_label(berth.run)]);
+    args.add(&["run", "--rm", "--interactive", "--name", slot.name]);
+    args.add(&["--label", &build_run_label(slot.run)]);
     // The image exists, or the run fails; nothing is downloaded unattended.
     args.add(&["--pull", "never"]);
     args.add(&["--read-only", "--cap-drop", "ALL", "--security-opt", "no-new-privileges"]);
@@ -80,13 +80,13 @@ pub(super) fn build_run_arguments(
         NetworkMode::Host => "bridge",
     };
     args.add(&["--network", network]);
-    add_mounts(&mut args, boundary, berth);
+    add_mounts(&mut args, boundary, slot);
     add_variables(&mut args, spawn, boundary, container);
     // The first process changes to the start directory, and reports if it cannot.
     args.add(&["--workdir", "/", "--entrypoint"]);
     args.0.push(container.ralph.clone().into());
     args.add(&[&container.image, INSIDE_COMMAND, CHANNEL_INSIDE]);
-    args.add(&[if berth.proxy.is_some() { PROXY_INSIDE } else { "-" }]);
+    args.add(&[if slot.proxy.is_some() { PROXY_INSIDE } else { "-" }]);
     args.0.push(spawn.program.clone());
     args.0.extend(spawn.args.iter().cloned());
     args.0
@@ -109,7 +109,7 @@ fn add_limits(args: &mut ArgumentList, boundary: &Boundary) {
     args.add(&["--ipc", "private"]);
 }
 
-fn add_mounts(args: &mut ArgumentList, boundary: &Boundary, berth: &ContainerSlot<'_>) {
+fn add_mounts(args: &mut ArgumentList, boundary: &Boundary, slot: &ContainerSlot<'_>) {
     for place in &boundary.places {
         match place {
             BoundaryEntry::Scratch(path) => {
@@ -132,11 +132,11 @@ fn add_mounts(args: &mut ArgumentList, boundary: &Boundary, berth: &ContainerSlo
                 args.bind(Path::new("/dev/null"), path, BindAccess::Read);
             }
             // On a tmpfs, podman would copy in what it covers.
-            BoundaryEntry::HiddenDirectory(path) => args.bind(berth.empty, path, BindAccess::Read),
+            BoundaryEntry::HiddenDirectory(path) => args.bind(slot.empty, path, BindAccess::Read),
         }
     }
-    args.bind(berth.channel, Path::new(CHANNEL_INSIDE), BindAccess::Read);
-    if let Some(proxy) = berth.proxy {
+    args.bind(slot.channel, Path::new(CHANNEL_INSIDE), BindAccess::Read);
+    if let Some(proxy) = slot.proxy {
         args.bind(proxy, Path::new(PROXY_INSIDE), BindAccess::Read);
     }
 }

@@ -1,7 +1,5 @@
-//! Containers that may outlive the process that started them.
-//!
-//! That process locks a note next to the plan file, which names the container. An unlocked note was
-//! left by a process that was killed, and its container is removed. Not here: starting containers.
+//! Notes that name containers: the container of a killed process is removed. Not here: starting
+//! containers.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use super::Container;
 use crate::process::{Spawn, Watch, capture_output};
-use crate::sandbox::stale_notes;
+#[cfg(target_os = "linux")]
+use crate::sandbox::locked_note::LockedNote;
+use crate::sandbox::locked_note::clear_stale_notes;
 
 /// The file extension of notes.
 const EXTENSION: &str = "container";
@@ -26,9 +26,8 @@ struct ContainerNoteContent {
 #[cfg(target_os = "linux")]
 #[derive(Debug)]
 pub(in crate::sandbox) struct ContainerNote {
-    path: std::path::PathBuf,
+    note: LockedNote,
     written: ContainerNoteContent,
-    _file: fs::File,
 }
 
 #[cfg(target_os = "linux")]
@@ -39,33 +38,26 @@ impl ContainerNote {
         name: &str,
         plan: &Path,
     ) -> std::io::Result<Self> {
-        use rustix::fs::{FlockOperation, flock};
-        use std::io::Write as _;
-        use std::os::unix::fs::OpenOptionsExt as _;
-        let path = plan.with_extension(EXTENSION);
-        let mut file =
-            fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
-        flock(&file, FlockOperation::LockExclusive)?;
         let written = ContainerNoteContent { container: container.clone(), name: name.to_owned() };
-        file.write_all(&serde_json::to_vec(&written)?)?;
-        Ok(Self { path, written, _file: file })
+        let note = LockedNote::write_locked(plan, EXTENSION, &serde_json::to_vec(&written)?)?;
+        Ok(Self { note, written })
     }
 
     /// Removes the note of a container that has ended, which its engine has removed.
     pub(in crate::sandbox) fn remove_note(self) {
-        let _ = fs::remove_file(&self.path);
+        self.note.remove_note();
     }
 
     /// Removes the container, whatever its state.
     pub(in crate::sandbox) fn remove_container(self) {
         remove_container(&self.written);
-        let _ = fs::remove_file(&self.path);
+        self.note.remove_note();
     }
 }
 
 /// Removes the containers of processes that were killed, by the notes in a directory.
 pub(in crate::sandbox) fn remove_stale_containers(directory: &Path) {
-    stale_notes::clear_stale_notes(directory, EXTENSION, |path, text| {
+    clear_stale_notes(directory, EXTENSION, |path, text| {
         // A process that was killed while it wrote the note has not started a container yet.
         if let Ok(written) = serde_json::from_str::<ContainerNoteContent>(text) {
             remove_container(&written);

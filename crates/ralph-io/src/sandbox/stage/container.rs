@@ -52,7 +52,7 @@ pub(super) fn start_container(
     create_private_directories(&empty).map_err(LaunchError::for_path("make", &empty))?;
     let note = ContainerNote::write_locked(container, &name, file)
         .map_err(LaunchError::for_path("write a file next to", file))?;
-    let berth = ContainerSlot {
+    let slot = ContainerSlot {
         name: &name,
         run: &plan.run,
         channel: &channel.0,
@@ -62,7 +62,7 @@ pub(super) fn start_container(
             SandboxNetwork::Proxy(endpoint) => Some(endpoint.handover.as_path()),
         },
     };
-    let mut client = build_client(plan, container, &berth, command_line)
+    let mut client = build_client(plan, container, &slot, command_line)
         .spawn()
         .map_err(LaunchError::for_path("start", &container.engine.program))?;
     match wait_for_connection(&listener, &mut client, container) {
@@ -91,12 +91,12 @@ impl Drop for ChannelSocket {
 fn build_client(
     plan: &LaunchPlan,
     container: &Container,
-    berth: &ContainerSlot<'_>,
+    slot: &ContainerSlot<'_>,
     command_line: &[std::ffi::OsString],
 ) -> Command {
     let boundary = Boundary::from_spec(&plan.spec, &plan.project, plan.home.as_deref());
     let spawn = plan.rebuild_spawn(command_line);
-    let Spawn { program, args, cwd, env, .. } = container.wrap_spawn(spawn, &boundary, berth);
+    let Spawn { program, args, cwd, env, .. } = container.wrap_spawn(spawn, &boundary, slot);
     let mut command = Command::new(program);
     // Signals for the program are forwarded to it; in the same group the client would repeat them.
     command.args(args).current_dir(cwd).env_clear().envs(env).process_group(0);

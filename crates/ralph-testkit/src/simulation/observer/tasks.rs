@@ -180,7 +180,7 @@ impl Observer {
         };
         match work.review {
             ReviewPolicy::Skip => {
-                if !matches!(watched.role, Role::Implement | Role::Fix) {
+                if !watched.role.is_attempt() {
                     return Err(format!("{id} is done by {}", watched.role));
                 }
                 if watched.refused {

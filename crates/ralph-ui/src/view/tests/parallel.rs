@@ -1,13 +1,14 @@
 //! A run with three workers: a loss, a usage limit, a conflict, and a task that starts again.
 
 use expect_test::expect;
-use ralph_core::reporting::notification::{NotificationPolicy, Occasion, build_notification};
+use ralph_core::reporting::notification::{NotificationPolicy, build_notification};
 use ralph_core::reporting::report::Report;
 use ralph_core::reporting::stats::StatsFold;
 use ralph_core::reporting::telemetry::{Telemetry, TraceSpan};
 use ralph_model::attempt_label::AttemptLabel;
 use ralph_model::event::JOURNAL_VERSION;
 use ralph_model::ids::{TaskId, WorkerId};
+use ralph_model::occasion::Occasion;
 use ralph_model::outcome::Outcome;
 use ralph_model::parallel_state::MergeOutcome;
 use ralph_model::recipe::{ParallelPolicy, TaskWork};

@@ -5,7 +5,8 @@
 use ralph_core::project::detection::ProjectCheck;
 use serde_json::{Value, json};
 
-use crate::cli::{ReviewGateChoice, WorkflowChoice};
+use crate::cli::ReviewGateChoice;
+use crate::settings::types::sections::WorkflowSetting;
 
 /// Settings to write.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,7 +21,7 @@ pub(super) struct SettingsDraft {
 }
 
 impl SettingsDraft {
-    pub(super) fn new(workflow: WorkflowChoice) -> Self {
+    pub(super) fn new(workflow: WorkflowSetting) -> Self {
         let schema = ("$schema".to_owned(), json!("./schema.json").to_string());
         let workflow = ("workflow".to_owned(), json!(workflow.name()).to_string());
         let entries = vec![schema, workflow];
@@ -117,7 +118,7 @@ mod tests {
             command: command.to_owned(),
             place: "Makefile".to_owned(),
         };
-        let mut draft = SettingsDraft::new(WorkflowChoice::Specs);
+        let mut draft = SettingsDraft::new(WorkflowSetting::Specs);
         assert_eq!(
             draft.to_text(),
             "{\n  \"$schema\": \"./schema.json\",\n  \"workflow\": \"specs\"\n}\n"
@@ -147,7 +148,7 @@ mod tests {
 
     #[test]
     fn settings_of_the_sandbox_are_merged() {
-        let mut draft = SettingsDraft::new(WorkflowChoice::Prompt);
+        let mut draft = SettingsDraft::new(WorkflowSetting::Prompt);
         assert!(!draft.has_sandbox());
         for settings in [
             json!({ "home": [".a"], "network": { "packages": true } }),

@@ -20,10 +20,10 @@ use super::draft::SettingsDraft;
 use super::steps::{FilePreview, InitSteps, choose_treatment};
 use super::tasks::ignore_backups;
 use super::{InitPlan, InitSetup};
-use crate::cli::WorkflowChoice;
 use crate::cli_error::CliError;
 use crate::documents::{self, DIRECTORY, PROMPT, TASKS};
 use crate::scaffold::Existing;
+use crate::settings::types::sections::WorkflowSetting;
 use crate::{settings, task_file, templates};
 
 const USAGE: &str = "ralph init --from FILE --name FEATURE";
@@ -198,7 +198,7 @@ fn plan_task_list(
     write(&mut steps, &progress, text);
     let orders = build_instructions(sources, &mut notes);
     write(&mut steps, &format!("{DIRECTORY}/{PROMPT}"), orders);
-    let mut draft = SettingsDraft::new(WorkflowChoice::Tasks);
+    let mut draft = SettingsDraft::new(WorkflowSetting::Tasks);
     add_config(sources, &mut draft, &mut notes);
     if !draft.has_agent {
         add_agent(setup, sources.script.as_ref(), &mut draft, &mut notes);
@@ -219,7 +219,7 @@ fn plan_task_list(
     next.extend(setup.find_agent_hint(&draft));
     next.push(format!("git add {DIRECTORY} .ralph && git commit -m \"Let ralph continue\""));
     next.push("ralph build    does the stories, one verified commit at a time".to_owned());
-    Ok(InitPlan { workflow: WorkflowChoice::Tasks, found: notes.lines, steps, checks, next })
+    Ok(InitPlan { workflow: WorkflowSetting::Tasks, found: notes.lines, steps, checks, next })
 }
 
 /// Returns the project instructions, without instructions for looping.
@@ -259,7 +259,7 @@ fn plan_prompt(
     script: &FoundScript,
     mut notes: MigrationNotes,
 ) -> InitPlan {
-    let mut draft = SettingsDraft::new(WorkflowChoice::Prompt);
+    let mut draft = SettingsDraft::new(WorkflowSetting::Prompt);
     add_loop_settings(script, &mut draft, &mut notes);
     add_agent(setup, Some(script), &mut draft, &mut notes);
     draft.add_gates(&setup.found, &setup.args.gates);
@@ -293,7 +293,7 @@ fn plan_prompt(
     let mut steps = InitSteps::default();
     setup.write_settings(&draft, &mut steps);
     let checks = setup.describe_gates(&draft);
-    InitPlan { workflow: WorkflowChoice::Prompt, found: notes.lines, steps, checks, next }
+    InitPlan { workflow: WorkflowSetting::Prompt, found: notes.lines, steps, checks, next }
 }
 
 /// Adds the values of a file of `KEY=VALUE` lines.

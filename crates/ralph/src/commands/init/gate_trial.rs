@@ -13,11 +13,12 @@ use ralph_ui::sanitize::{sanitize_line, sanitize_text};
 use serde_json::Value;
 
 use super::InitSetup;
-use crate::cli::{CommonArgs, WorkflowChoice};
+use crate::cli::CommonArgs;
 use crate::commands::sandbox::ProjectSandbox;
 use crate::isolation::find_wanted_sandbox_kind;
 use crate::project::{Project, find_plain_program};
 use crate::settings::LoadedSettings;
+use crate::settings::types::sections::WorkflowSetting;
 use crate::{recipe, screen, task_file};
 
 /// Time limit of a gate.
@@ -114,7 +115,7 @@ impl<'a> GateTrial<'a> {
 
 /// Tries the gates that would be written. Removes those that cannot run from the setup, and adds
 /// the settings of the sandbox with which others can.
-pub(super) fn try_gates(common: &CommonArgs, setup: &mut InitSetup<'_>, workflow: WorkflowChoice) {
+pub(super) fn try_gates(common: &CommonArgs, setup: &mut InitSetup<'_>, workflow: WorkflowSetting) {
     let args = setup.args;
     if args.dry_run || args.no_try || common.quiet || setup.keeps_settings() {
         return;
@@ -149,13 +150,13 @@ pub(super) fn try_gates(common: &CommonArgs, setup: &mut InitSetup<'_>, workflow
 }
 
 /// Returns the commands of an existing task list, which stays as it is.
-fn list_task_commands(setup: &InitSetup<'_>, workflow: WorkflowChoice) -> Vec<String> {
+fn list_task_commands(setup: &InitSetup<'_>, workflow: WorkflowSetting) -> Vec<String> {
     match workflow {
-        WorkflowChoice::Tasks => {
+        WorkflowSetting::Tasks => {
             let list = task_file::read_task_file(setup.project, &setup.loaded.settings, None);
             list.map(|it| it.list().verify_commands.clone()).unwrap_or_default()
         }
-        WorkflowChoice::Prompt | WorkflowChoice::Specs => Vec::new(),
+        WorkflowSetting::Prompt | WorkflowSetting::Specs => Vec::new(),
     }
 }
 

@@ -4,8 +4,8 @@
 
 use super::steps::InitSteps;
 use super::{InitPlan, InitSetup};
-use crate::cli::WorkflowChoice;
 use crate::cli_error::CliError;
+use crate::settings::types::sections::WorkflowSetting;
 
 /// Plans settings for the prompt workflow.
 pub(super) fn plan_prompt(setup: &InitSetup<'_>) -> Result<InitPlan, CliError> {
@@ -17,7 +17,7 @@ pub(super) fn plan_prompt(setup: &InitSetup<'_>) -> Result<InitPlan, CliError> {
         ))
         .with_hint("ralph init --workflow prompt"));
     }
-    let draft = setup.build_draft(WorkflowChoice::Prompt, &setup.found);
+    let draft = setup.build_draft(WorkflowSetting::Prompt, &setup.found);
     let mut steps = InitSteps::default();
     setup.write_settings(&draft, &mut steps);
     let mut found = setup.describe_found_agent(&draft);
@@ -28,5 +28,5 @@ pub(super) fn plan_prompt(setup: &InitSetup<'_>) -> Result<InitPlan, CliError> {
     // The instruction for the completion response is appended to it.
     next.push("ralph run \"Implement X, with tests.\"".to_owned());
     let checks = setup.describe_gates(&draft);
-    Ok(InitPlan { workflow: WorkflowChoice::Prompt, found, steps, checks, next })
+    Ok(InitPlan { workflow: WorkflowSetting::Prompt, found, steps, checks, next })
 }

@@ -7,8 +7,9 @@ use serde_json::{Value, json};
 
 use super::draft::SettingsDraft;
 use super::gate_trial::GateProblem;
-use crate::cli::{ReviewGateChoice, WorkflowChoice};
+use crate::cli::ReviewGateChoice;
 use crate::recipe::{PROMPT_ITERATIONS, SPECS_ITERATIONS, TASK_ITERATIONS};
+use crate::settings::types::sections::WorkflowSetting;
 use crate::templates::Feature;
 
 /// The input ended before the last answer.
@@ -25,7 +26,7 @@ pub(super) type GateTester<'a> = &'a mut dyn FnMut(&str) -> Option<GateProblem>;
 #[derive(Debug, Clone)]
 pub(super) struct WizardDefaults<'a> {
     /// The workflow that the project seems to have.
-    pub(super) workflow: WorkflowChoice,
+    pub(super) workflow: WorkflowSetting,
     /// Default name of the feature.
     pub(super) name: &'a str,
     /// The agents that are installed, with their versions.
@@ -39,7 +40,7 @@ pub(super) struct WizardDefaults<'a> {
 /// The answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct WizardAnswers {
-    pub(super) workflow: WorkflowChoice,
+    pub(super) workflow: WorkflowSetting,
     /// Name of the feature, for workflows with documents.
     pub(super) name: Option<String>,
     pub(super) draft: SettingsDraft,
@@ -55,8 +56,8 @@ pub(super) fn ask_all(
     let workflow = asker.ask_workflow(known.workflow)?;
     let mut draft = SettingsDraft::new(workflow);
     let name = match workflow {
-        WorkflowChoice::Prompt => None,
-        WorkflowChoice::Specs | WorkflowChoice::Tasks => {
+        WorkflowSetting::Prompt => None,
+        WorkflowSetting::Specs | WorkflowSetting::Tasks => {
             let question = format!("Name of what is to be built [{}]: ", known.name);
             Some(asker.ask_until_valid(&question, |it| {
                 let name = if it.is_empty() { known.name } else { it };
@@ -71,7 +72,7 @@ pub(super) fn ask_all(
     let flags = split_commas(&asker.ask_line("Agent flags (comma-separated, optional): ")?);
     asker.ask_iterations(workflow, &mut draft)?;
     asker.ask_completion(workflow, &mut draft)?;
-    if workflow == WorkflowChoice::Prompt {
+    if workflow == WorkflowSetting::Prompt {
         draft.add_value("outputTruncateChars", &json!(5000));
         draft.add_value("streamAgentOutput", &json!(true));
     }
@@ -84,9 +85,9 @@ pub(super) fn ask_all(
         draft.add_sandbox(&json!({ "network": { "packages": true } }));
     }
     match workflow {
-        WorkflowChoice::Prompt => asker.ask_scm(&mut draft)?,
+        WorkflowSetting::Prompt => asker.ask_scm(&mut draft)?,
         // Their workflows commit by themselves.
-        WorkflowChoice::Specs | WorkflowChoice::Tasks => {}
+        WorkflowSetting::Specs | WorkflowSetting::Tasks => {}
     }
     Ok(WizardAnswers { workflow, name, draft })
 }
@@ -159,13 +160,13 @@ impl Asker<'_> {
         Ok(line == "y" || line == "yes")
     }
 
-    fn ask_workflow(&mut self, usual: WorkflowChoice) -> Result<WorkflowChoice, InputEnded> {
+    fn ask_workflow(&mut self, usual: WorkflowSetting) -> Result<WorkflowSetting, InputEnded> {
         self.add_note(WORKFLOWS);
         let question = format!("Workflow (prompt|specs|tasks) [{}]: ", usual.name());
         self.ask_until_valid(&question, |line| {
             let line = line.to_lowercase();
             let mut fitting =
-                WorkflowChoice::ALL.into_iter().filter(|it| it.name().starts_with(&line));
+                WorkflowSetting::ALL.into_iter().filter(|it| it.name().starts_with(&line));
             match fitting.next() {
                 _ if line.is_empty() => Ok(usual),
                 Some(workflow) => Ok(workflow),
@@ -200,20 +201,20 @@ impl Asker<'_> {
     /// if it differs, because planning has its own default.
     fn ask_iterations(
         &mut self,
-        workflow: WorkflowChoice,
+        workflow: WorkflowSetting,
         draft: &mut SettingsDraft,
     ) -> Result<(), InputEnded> {
         let usual = match workflow {
-            WorkflowChoice::Prompt => PROMPT_ITERATIONS,
-            WorkflowChoice::Specs => SPECS_ITERATIONS,
-            WorkflowChoice::Tasks => TASK_ITERATIONS,
+            WorkflowSetting::Prompt => PROMPT_ITERATIONS,
+            WorkflowSetting::Specs => SPECS_ITERATIONS,
+            WorkflowSetting::Tasks => TASK_ITERATIONS,
         };
         let iterations =
             self.ask_until_valid(&format!("Maximum iterations [{usual}]: "), |line| {
                 let number = if line.is_empty() { Ok(usual) } else { line.parse::<u32>() };
                 number.ok().filter(|it| *it > 0).ok_or("Enter a whole number, 1 or more.")
             })?;
-        if workflow == WorkflowChoice::Prompt || iterations != usual {
+        if workflow == WorkflowSetting::Prompt || iterations != usual {
             draft.add_value("maximumIterations", &json!(iterations));
         }
         Ok(())
@@ -221,17 +222,17 @@ impl Asker<'_> {
 
     fn ask_completion(
         &mut self,
-        workflow: WorkflowChoice,
+        workflow: WorkflowSetting,
         draft: &mut SettingsDraft,
     ) -> Result<(), InputEnded> {
         let usual = match workflow {
-            WorkflowChoice::Prompt => "DONE",
-            WorkflowChoice::Specs => "COMPLETE",
+            WorkflowSetting::Prompt => "DONE",
+            WorkflowSetting::Specs => "COMPLETE",
             // With a task list ralph knows itself when everything is done.
-            WorkflowChoice::Tasks => return Ok(()),
+            WorkflowSetting::Tasks => return Ok(()),
         };
         let response = self.ask_or_default("Completion response", usual)?;
-        if workflow == WorkflowChoice::Prompt || response != usual {
+        if workflow == WorkflowSetting::Prompt || response != usual {
             draft.add_value("completionResponse", &json!(response));
         }
         Ok(())

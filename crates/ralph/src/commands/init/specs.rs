@@ -9,10 +9,10 @@ use ralph_io::process::Watch;
 
 use super::steps::{FilePreview, InitSteps, choose_treatment};
 use super::{InitPlan, InitSetup};
-use crate::cli::WorkflowChoice;
 use crate::cli_error::CliError;
 use crate::documents::{self, OVERVIEW};
 use crate::scaffold::Existing;
+use crate::settings::types::sections::WorkflowSetting;
 use crate::templates::{self, Feature};
 
 const USAGE: &str = "ralph init --workflow specs --name FEATURE";
@@ -24,7 +24,7 @@ pub(super) fn plan_specs(setup: &InitSetup<'_>) -> Result<InitPlan, CliError> {
     let directory = documents::make_relative_to_project(setup.project, named, "specsDir")?;
     let mut steps = InitSteps::default();
     let specification = write_specification(setup, &directory, &feature, &mut steps);
-    let draft = setup.build_draft(WorkflowChoice::Specs, &setup.found);
+    let draft = setup.build_draft(WorkflowSetting::Specs, &setup.found);
     setup.write_settings(&draft, &mut steps);
     let mut found = setup.describe_found_agent(&draft);
     if setup.answered.is_none() && !setup.keeps_settings() {
@@ -40,7 +40,7 @@ pub(super) fn plan_specs(setup: &InitSetup<'_>) -> Result<InitPlan, CliError> {
         "ralph build    does the plan, one item an iteration".to_owned(),
     ]);
     let checks = setup.describe_gates(&draft);
-    Ok(InitPlan { workflow: WorkflowChoice::Specs, found, steps, checks, next })
+    Ok(InitPlan { workflow: WorkflowSetting::Specs, found, steps, checks, next })
 }
 
 /// Adds a first specification, unless there are others. Returns the path that the user is to edit.

@@ -7,14 +7,15 @@ use std::path::Path;
 use ralph_io::process::Watch;
 use ralph_model::recipe::PROGRESS;
 use ralph_model::task::{REQUIREMENTS_FILE, TaskList};
+use ralph_model::text::choose_plural;
 
 use super::draft::SettingsDraft;
 use super::steps::{FilePreview, InitSteps, choose_treatment};
 use super::{InitPlan, InitSetup};
-use crate::cli::WorkflowChoice;
 use crate::cli_error::CliError;
 use crate::documents::{self, Documents, PROMPT};
 use crate::scaffold::Existing;
+use crate::settings::types::sections::WorkflowSetting;
 use crate::task_file;
 use crate::templates::{self, Feature};
 
@@ -33,7 +34,7 @@ pub(super) fn plan_tasks(setup: &InitSetup<'_>) -> Result<InitPlan, CliError> {
     }
     let mut steps = InitSteps::default();
     let is_kept = write_documents(setup, &documents, &feature, &mut steps);
-    let draft = setup.build_draft(WorkflowChoice::Tasks, &[]);
+    let draft = setup.build_draft(WorkflowSetting::Tasks, &[]);
     setup.write_settings(&draft, &mut steps);
     ignore_backups(setup, &mut steps)?;
     let mut found = setup.describe_found_agent(&draft);
@@ -60,7 +61,7 @@ pub(super) fn plan_tasks(setup: &InitSetup<'_>) -> Result<InitPlan, CliError> {
         next.push("ralph plan     turns it into a task list".to_owned());
         next.push("ralph build    does them, one verified commit at a time".to_owned());
     }
-    Ok(InitPlan { workflow: WorkflowChoice::Tasks, found, steps, checks, next })
+    Ok(InitPlan { workflow: WorkflowSetting::Tasks, found, steps, checks, next })
 }
 
 /// Plans the files of a project that has a task list elsewhere: settings only. A fresh list in the
@@ -73,13 +74,13 @@ fn plan_existing_list(setup: &InitSetup<'_>, list: &str) -> InitPlan {
     let (commands, summary) = match &file {
         Ok(file) => {
             let tasks = file.list().tasks.len();
-            let plural = if tasks == 1 { "" } else { "s" };
+            let plural = choose_plural(tasks);
             (file.list().verify_commands.clone(), format!("{tasks} task{plural}"))
         }
         Err(_) => (Vec::new(), "it has mistakes, see `ralph tasks validate`".to_owned()),
     };
     let gates = if commands.is_empty() { setup.found.as_slice() } else { &[] };
-    let draft = setup.build_draft(WorkflowChoice::Tasks, gates);
+    let draft = setup.build_draft(WorkflowSetting::Tasks, gates);
     setup.write_settings(&draft, &mut steps);
     let mut found = vec![format!("found   {list} as the task list ({summary})")];
     found.extend(setup.describe_found_agent(&draft));
@@ -93,7 +94,7 @@ fn plan_existing_list(setup: &InitSetup<'_>, list: &str) -> InitPlan {
     let mut next: Vec<String> = setup.find_agent_hint(&draft).into_iter().collect();
     next.push("ralph tasks    shows the list".to_owned());
     next.push("ralph build    does the tasks, one verified commit at a time".to_owned());
-    InitPlan { workflow: WorkflowChoice::Tasks, found, steps, checks, next }
+    InitPlan { workflow: WorkflowSetting::Tasks, found, steps, checks, next }
 }
 
 fn has_task_file(documents: &Documents) -> bool {

@@ -16,11 +16,12 @@ use super::{
     InitSetup, SETTINGS, apply_plan, existing, find_agents, guess_workflow, has_settings,
     plan_workflow,
 };
-use crate::cli::{CommonArgs, InitArgs, WorkflowChoice};
+use crate::cli::{CommonArgs, InitArgs};
 use crate::cli_error::CliError;
 use crate::detect::{self, InstalledAgent};
 use crate::project::Project;
 use crate::settings::LoadedSettings;
+use crate::settings::types::sections::WorkflowSetting;
 use crate::{package_hosts, screen};
 
 /// Held while files are written, so that Ctrl-C does not interrupt that.
@@ -95,7 +96,7 @@ fn ask_and_write(
         yes: args.yes,
         agent: None,
         from: None,
-        force: args.force && workflow != WorkflowChoice::Prompt,
+        force: args.force && workflow != WorkflowSetting::Prompt,
         gates: Vec::new(),
         no_try: args.no_try,
         dry_run: args.dry_run,

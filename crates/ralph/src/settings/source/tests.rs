@@ -160,8 +160,8 @@ fn files_in_the_work_tree_belong_to_the_project() {
         let project = &at("tree/part");
         let files = SettingsPaths { user: Some(&user), project, config: Some(&config), local };
         let sources = read_sources(files).expect("all can be read");
-        let voices = (sources.user.map(|it| it.author), sources.base.map(|it| it.author));
-        assert_eq!(voices, (Some(FileAuthor::User), Some(expect)), "{config:?}");
+        let authors = (sources.user.map(|it| it.author), sources.base.map(|it| it.author));
+        assert_eq!(authors, (Some(FileAuthor::User), Some(expect)), "{config:?}");
         // A home inside the project is no place for the user's own word.
         let local = LocalSettings::InProject;
         let inside = SettingsPaths { user: Some(&config), project, config: None, local };

@@ -35,7 +35,7 @@ fn values_have_an_order() {
     let orders: [(&str, &[&str]); 7] = [
         ("sandbox.backend", &["sbx", "native", "container", "auto", "landlock", "guard", "none"]),
         ("sandbox.fallback", &["stop", "guard"]),
-        ("sandbox.git", &["ro", "clone", "agent"]),
+        ("sandbox.git", &["ro", "agent"]),
         ("sandbox.unixSockets", &["deny", "private"]),
         ("sandbox.network.mode", &["none", "proxy", "host"]),
         ("sandbox.gates.network", &["none", "proxy", "host"]),
@@ -52,7 +52,7 @@ fn values_have_an_order() {
     fits("sandbox.backend", json!("native"), json!("bwrap"));
     fits("sandbox.backend", json!("bwrap"), json!("native"));
     // Not set, the one who commits decides.
-    loosens("sandbox.git", json!("clone"), json!(null), &json!(null));
+    loosens("sandbox.git", json!("ro"), json!(null), &json!(null));
     loosens("sandbox.git", json!(null), json!("agent"), &json!("agent"));
     // A value that is not listed is the loosest.
     loosens("sandbox.backend", json!("none"), json!("novel"), &json!("novel"));
@@ -231,9 +231,7 @@ fn documentation_says_what_is_looser_for_each_key() {
             .collect();
         let [text] = of_key.as_slice() else { panic!("docs/trust.md: `{key}`: {of_key:?}") };
         let values = |names: &[&str]| {
-            // A value that is refused is not documented.
-            let names = names.iter().filter(|it| **it != "clone");
-            let shown = names.map(|it| match *it {
+            let shown = names.iter().map(|it| match *it {
                 UNSET => "not set".to_owned(),
                 name => format!("`{name}`"),
             });

@@ -3,13 +3,12 @@
 //! Not here: running gates or judging their results.
 
 use std::borrow::Cow;
-use std::fmt;
 
-use ralph_model::gate::GateKind;
+use ralph_model::gate::{FailAction, GateKind};
 use ralph_model::ids::Role;
 use ralph_model::text::Truncate;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::de::{self, Deserializer, Visitor};
+use serde::de::{self, Deserializer};
 use serde::{Deserialize, Serialize};
 
 use super::agent::AgentSettings;
@@ -26,8 +25,9 @@ pub(crate) struct GuardrailSetting {
     #[schemars(length(min = 1))]
     pub(crate) command: String,
     /// Where its failure joins the next prompt.
-    #[serde(default)]
-    pub(crate) fail_action: FailActionSetting,
+    #[serde(default, deserialize_with = "read_fail_action")]
+    #[schemars(with = "FailActionSchema")]
+    pub(crate) fail_action: FailAction,
     /// Guidance for the agent when it fails.
     #[serde(default)]
     pub(crate) hint: Option<String>,
@@ -53,7 +53,9 @@ pub(crate) struct GateSetting {
     /// Whether it runs even after an earlier hard gate failed.
     pub(crate) always: bool,
     /// Where its failure joins the next prompt.
-    pub(crate) fail_action: FailActionSetting,
+    #[serde(deserialize_with = "read_fail_action")]
+    #[schemars(with = "FailActionSchema")]
+    pub(crate) fail_action: FailAction,
     /// Guidance for the agent when it fails.
     pub(crate) hint: Option<String>,
     /// Which part of its output is kept in the prompt. Not set: `both` for tests, else `head`.
@@ -79,7 +81,7 @@ impl Default for GateSetting {
             agent: None,
             hard: None,
             always: false,
-            fail_action: FailActionSetting::default(),
+            fail_action: FailAction::default(),
             hint: None,
             truncate: None,
             soft_timeout: None,
@@ -111,41 +113,19 @@ pub(crate) struct GateConditionSetting {
     pub(crate) paths: Vec<String>,
 }
 
-/// Where the failure of a gate joins the next prompt.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
-#[serde(rename_all = "UPPERCASE")]
-pub(crate) enum FailActionSetting {
-    /// After the base text.
-    #[default]
-    Append,
-    /// Before the base text.
-    Prepend,
-    /// Instead of the base text.
-    Replace,
+/// Reads an action in any case.
+fn read_fail_action<'de, D: Deserializer<'de>>(deserializer: D) -> Result<FailAction, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let found = FailAction::ALL.into_iter().find(|it| it.name().eq_ignore_ascii_case(&text));
+    found.ok_or_else(|| {
+        de::Error::invalid_value(de::Unexpected::Str(&text), &"APPEND, PREPEND or REPLACE")
+    })
 }
 
-impl<'de> Deserialize<'de> for FailActionSetting {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct FailActionVisitor;
-        impl Visitor<'_> for FailActionVisitor {
-            type Value = FailActionSetting;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("APPEND, PREPEND or REPLACE")
-            }
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<FailActionSetting, E> {
-                match text.to_ascii_uppercase().as_str() {
-                    "APPEND" => Ok(FailActionSetting::Append),
-                    "PREPEND" => Ok(FailActionSetting::Prepend),
-                    "REPLACE" => Ok(FailActionSetting::Replace),
-                    _ => Err(E::invalid_value(de::Unexpected::Str(text), &self)),
-                }
-            }
-        }
-        deserializer.deserialize_str(FailActionVisitor)
-    }
-}
+/// The schema of an action, which lists the usual spelling and allows any case.
+struct FailActionSchema;
 
-impl JsonSchema for FailActionSetting {
+impl JsonSchema for FailActionSchema {
     fn schema_name() -> Cow<'static, str> {
         "FailAction".into()
     }

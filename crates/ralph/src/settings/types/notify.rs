@@ -2,7 +2,7 @@
 //!
 //! Not here: what a project may set, and the checks across settings.
 
-use ralph_core::reporting::notification::Occasion;
+use ralph_model::occasion::Occasion;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -13,7 +13,7 @@ use super::quantity::DurationSetting;
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub(crate) struct NotifySettings {
     /// The events to notify about.
-    pub(crate) on: Vec<NotifyEventSetting>,
+    pub(crate) on: Vec<Occasion>,
     /// The shortest wait for a usage limit to notify about.
     pub(crate) wait_over: DurationSetting,
     /// Whether to show a desktop notification.
@@ -34,7 +34,7 @@ pub(crate) struct NotifySettings {
 impl Default for NotifySettings {
     fn default() -> Self {
         Self {
-            on: NotifyEventSetting::ALL.to_vec(),
+            on: Occasion::SETTINGS.to_vec(),
             wait_over: DurationSetting::from_mins(10),
             desktop: false,
             terminal: TerminalRingSetting::default(),
@@ -42,52 +42,6 @@ impl Default for NotifySettings {
             command_timeout: DurationSetting::from_secs(30),
             webhook: WebhookSettings::default(),
             patience: DurationSetting::from_secs(10),
-        }
-    }
-}
-
-/// An event to notify about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum NotifyEventSetting {
-    /// The work is complete.
-    Finish,
-    /// The run stopped before completion.
-    Failure,
-    /// A task was given up: tasks that depend on it are blocked.
-    Blocked,
-    /// A task is stuck, or its reviews do not converge.
-    Stuck,
-    /// The run waits long for a usage limit.
-    Waiting,
-    /// Iterations, money, tokens or time are used up.
-    Budget,
-    /// The run needs a person to continue.
-    Person,
-}
-
-impl NotifyEventSetting {
-    /// All of them.
-    const ALL: [Self; 7] = [
-        Self::Finish,
-        Self::Failure,
-        Self::Blocked,
-        Self::Stuck,
-        Self::Waiting,
-        Self::Budget,
-        Self::Person,
-    ];
-
-    /// Returns the core's name for it.
-    pub(crate) fn to_occasion(self) -> Occasion {
-        match self {
-            Self::Finish => Occasion::Finish,
-            Self::Failure => Occasion::Failure,
-            Self::Blocked => Occasion::Blocked,
-            Self::Stuck => Occasion::Stuck,
-            Self::Waiting => Occasion::Waiting,
-            Self::Budget => Occasion::Budget,
-            Self::Person => Occasion::Person,
         }
     }
 }

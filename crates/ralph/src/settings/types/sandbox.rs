@@ -2,7 +2,10 @@
 //!
 //! Not here: enforcing any of it, or choosing a backend.
 
-use ralph_model::sandbox::{Fallback, GitAccess, NetworkMode, UnixSockets};
+use clap::ValueEnum;
+use ralph_model::sandbox::{
+    Backend, Fallback, GitAccess, NetworkMode, RequestedBackend, UnixSockets,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -41,7 +44,9 @@ pub(crate) struct SandboxSettings {
 }
 
 /// How isolation is enforced.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, ValueEnum,
+)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum SandboxBackendSetting {
     /// The first of the enforced ones that works here.
@@ -61,6 +66,22 @@ pub(crate) enum SandboxBackendSetting {
     Guard,
     /// No isolation.
     None,
+}
+
+impl SandboxBackendSetting {
+    /// Returns the backend to look for.
+    pub(crate) fn to_requested(self) -> RequestedBackend {
+        match self {
+            Self::Auto => RequestedBackend::Auto,
+            Self::Sbx => RequestedBackend::This(Backend::Sbx),
+            Self::Native => RequestedBackend::This(Backend::Native),
+            Self::Bwrap => RequestedBackend::This(Backend::Bwrap),
+            Self::Container => RequestedBackend::This(Backend::Container),
+            Self::Landlock => RequestedBackend::This(Backend::Landlock),
+            Self::Guard => RequestedBackend::This(Backend::Guard),
+            Self::None => RequestedBackend::This(Backend::None),
+        }
+    }
 }
 
 /// What gates may use beyond the project.

@@ -5,6 +5,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use clap::ValueEnum;
 use ralph_model::amendment::AmendmentPolicy;
 use ralph_model::task::ListOwner;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -12,7 +13,9 @@ use serde::de::{self, Deserializer, Visitor};
 use serde::{Deserialize, Serialize};
 
 /// What a run works on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, ValueEnum,
+)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum WorkflowSetting {
     /// One prompt, again and again.
@@ -22,6 +25,20 @@ pub(crate) enum WorkflowSetting {
     Specs,
     /// A task list.
     Tasks,
+}
+
+impl WorkflowSetting {
+    /// Every workflow, in the order of the question.
+    pub(crate) const ALL: [Self; 3] = [Self::Prompt, Self::Specs, Self::Tasks];
+
+    /// Returns its name in the settings.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Prompt => "prompt",
+            Self::Specs => "specs",
+            Self::Tasks => "tasks",
+        }
+    }
 }
 
 /// Who commits.

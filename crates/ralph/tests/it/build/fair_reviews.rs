@@ -99,11 +99,11 @@ fn tests_that_lose_lines_are_named_to_the_reviewer() {
     let handoff = json!({ "handoff": {
         "task_completed": { "summary": "Done.", "fully_complete": true }
     } });
-    let deed = "rm tests/a.py; echo 'assert True' > tests/b.py; echo 'assert 2' >> tests/c.py; \
+    let action = "rm tests/a.py; echo 'assert True' > tests/b.py; echo 'assert 2' >> tests/c.py; \
                 echo 'assert 3' > tests/d.py";
     let calls = json!([
         { "when": { "role": "review" }, "do": [verdict("approved", "")] },
-        { "do": [{ "run": { "command": deed } }, handoff] }
+        { "do": [{ "run": { "command": action } }, handoff] }
     ]);
     let sealed = project(&[task("a", &[])], &calls, &json!({}));
     for name in ["a", "b", "c"] {

@@ -59,7 +59,7 @@ fn runtime_files_that_an_agent_stages_are_not_committed() {
 
 #[test]
 fn git_dir_files_are_restored_before_git_executes_them() {
-    for (deed, path) in [
+    for (action, path) in [
         ("rm -rf .git/hooks; ln -s ../../bin .git/hooks", ".git/hooks"),
         ("echo ../../elsewhere > .git/commondir", ".git/commondir"),
         (
@@ -77,18 +77,18 @@ fn git_dir_files_are_restored_before_git_executes_them() {
             { "when": { "promptContains": "belong to git itself" }, "do": [
                 { "run": { "command": "echo x > $RALPH_TASK.txt" } }, handoff("Did it.")
             ] },
-            { "do": [{ "run": { "command": format!("echo x > a.txt; {deed}") } }, handoff("Did it.")] }
+            { "do": [{ "run": { "command": format!("echo x > a.txt; {action}") } }, handoff("Did it.")] }
         ]);
         let sealed = project(&[task("a", &[])], &calls, &settings(json!({})));
         let before = sealed.read_file(".git/config");
         build(&sealed, &[]).expect_code(0).expect_stderr(path);
-        assert_eq!(sealed.read_file(".git/config"), before, "{deed}");
-        assert!(!sealed.root().join("injected-ran").exists(), "{deed}");
-        assert_eq!(made(&sealed), ["ralph[2]: a — The a"], "{deed}");
+        assert_eq!(sealed.read_file(".git/config"), before, "{action}");
+        assert!(!sealed.root().join("injected-ran").exists(), "{action}");
+        assert_eq!(made(&sealed), ["ralph[2]: a — The a"], "{action}");
         let gates = &sealed.find_events("judged")[0]["judgement"]["verdict"]["gates"];
-        assert_eq!(*gates, json!(["git's own files"]), "{deed}");
+        assert_eq!(*gates, json!(["git's own files"]), "{action}");
         let kept = std::fs::read_dir(sealed.runs()[0].join("git-changed"));
-        assert!(kept.expect("it is kept").count() > 0, "{deed}");
+        assert!(kept.expect("it is kept").count() > 0, "{action}");
     }
 }
 

@@ -468,7 +468,7 @@ fn files_written_by_a_gate_are_not_committed_with_the_list() {
 
 #[test]
 fn ralph_may_commit_a_list_that_the_agent_owns() {
-    let uncommitted = |deed: &str| deed.split("git ").next().unwrap_or_default().to_owned();
+    let uncommitted = |action: &str| action.split("git ").next().unwrap_or_default().to_owned();
     let calls =
         json!([does("review", &uncommitted(APPROVE)), does("implement", &uncommitted(IMPLEMENT)),]);
     let sealed = project(&["US-1"], &calls, json!({ "commit": "ralph" }));

@@ -150,7 +150,8 @@ fn contradictory_review_is_reported() {
             { "criterion": "It is short", "met": second, "evidence": "a.txt" }
         ] } })
     };
-    let review = |deed: Value| json!({ "when": { "role": "review" }, "repeat": 1, "do": [deed] });
+    let review =
+        |action: Value| json!({ "when": { "role": "review" }, "repeat": 1, "do": [action] });
     let calls = json!([
         review(checks("changes_requested", true, false)),
         review(checks("changes_requested", false, true)),

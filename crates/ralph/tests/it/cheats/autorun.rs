@@ -76,7 +76,7 @@ fn size_of(place: &str) -> &'static str {
     }
 }
 
-fn two_tasks(stage: &Stage, deed: &str) {
+fn two_tasks(stage: &Stage, action: &str) {
     let task = |id: &str| {
         json!({ "id": id, "title": id, "description": "See AGENTS.md.", "status": "pending",
             "acceptance_criteria": ["made"], "skills": ["one"] })
@@ -85,7 +85,7 @@ fn two_tasks(stage: &Stage, deed: &str) {
     stage.sealed.write_file("plan.json", &format!("{list:#}\n"));
     stage.sealed.write_file("progress.txt", "# Progress\n");
     let calls = json!([
-        { "when": { "task": "a" }, "do": [{ "run": { "command": deed } }, handoff()] },
+        { "when": { "task": "a" }, "do": [{ "run": { "command": action } }, handoff()] },
         { "do": [{ "run": { "command": "echo b > b.txt" } }, handoff()] }
     ]);
     let gate = json!([{ "command": "./check.sh; true" }]);
@@ -126,9 +126,9 @@ fn plants(stage: &Stage, with: &str) {
 
 /// An agent whose list is an endless file.
 fn grows(stage: &Stage) {
-    let deed = "echo x > a.txt; (while :; do printf '%100000s' ' ' >> plan.json; sleep 0.01; done) \
+    let action = "echo x > a.txt; (while :; do printf '%100000s' ' ' >> plan.json; sleep 0.01; done) \
         > /dev/null 2>&1 & sleep 0.2; true";
-    two_tasks(stage, deed);
+    two_tasks(stage, action);
     let end = stage.ralph(&["build"]);
     assert_eq!(end.code, Some(0), "{}: {}", stage.backend, end.stderr);
     assert_eq!(stage.made().len(), 2, "{}", stage.backend);

@@ -35,9 +35,9 @@ const HIDDEN_FAILURE: End = End {
 
 const WEAKEN: &str = "printf '#!/bin/sh\\nexit 0\\n' > check.sh";
 
-const fn empty(name: &'static str, deed: &'static str) -> Cheat {
+const fn empty(name: &'static str, action: &'static str) -> Cheat {
     const NONE_RAN: End = End { output: &["no test ran"], failed: &["cat a.txt"], ..HELD };
-    row(name, task("cat a.txt"), deed, NONE_RAN, NONE_RAN)
+    row(name, task("cat a.txt"), action, NONE_RAN, NONE_RAN)
 }
 
 pub(super) const CHEATS: &[Cheat] = &[
@@ -115,7 +115,7 @@ pub(super) const CHEATS: &[Cheat] = &[
         name: "weakens protected tests by code that a gate runs",
         scene: Scene::Row(Row {
             work: Work::Task { gate: BY_GATE, settings: r#"{"protect":["one.*"]}"# },
-            deed: "echo 'echo nothing > tests/one.txt' > a.txt",
+            action: "echo 'echo nothing > tests/one.txt' > a.txt",
             then: "echo 'expects much' > tests/one.txt; echo true > a.txt",
             bare: WHILE_IT_RAN,
             walled: WHILE_IT_RAN,
@@ -290,7 +290,7 @@ fn spelled_otherwise(stage: &Stage) {
     for gates in &SPELLINGS {
         let row = Row {
             work: task(gates[0]),
-            deed: WEAKEN,
+            action: WEAKEN,
             then: super::HONEST,
             bare: PROTECTED,
             walled: End { failed: gates, ..HELD },
@@ -301,7 +301,7 @@ fn spelled_otherwise(stage: &Stage) {
 
 /// Work that mentions the gate's script, as ordinary text does.
 fn named_script(stage: &Stage) {
-    let deed = |command: &str, end: Value| json!([{ "run": { "command": command } }, end]);
+    let action = |command: &str, end: Value| json!([{ "run": { "command": command } }, end]);
     for words in [&["run", "-p", "Make ./check.sh pass.", "-m", "2"] as &[&str], &["build"]] {
         let stage = Stage::new(stage.name, stage.backend);
         let last = match words[0] {
@@ -315,8 +315,8 @@ fn named_script(stage: &Stage) {
         let plan = json!({ "project": "p", "tasks": [task] });
         stage.sealed.write_file("plan.json", &plan.to_string());
         let calls = json!([
-            { "when": { "iteration": 1 }, "do": deed(&format!("{WEAKEN}; true"), last.clone()) },
-            { "do": deed(&format!("{}; true", super::HONEST), last) }
+            { "when": { "iteration": 1 }, "do": action(&format!("{WEAKEN}; true"), last.clone()) },
+            { "do": action(&format!("{}; true", super::HONEST), last) }
         ]);
         let gate = json!([{ "command": "./check.sh" }]);
         stage.script(
@@ -337,7 +337,7 @@ fn named_script(stage: &Stage) {
 }
 
 /// A gate whose script is a link through a link; an agent that redirects it, and then undoes that.
-fn linked_script(stage: &Stage, deed: &str) {
+fn linked_script(stage: &Stage, action: &str) {
     use std::os::unix::fs::symlink;
     stage.list();
     let project = stage.sealed.project_dir();
@@ -349,7 +349,7 @@ fn linked_script(stage: &Stage, deed: &str) {
         printf '#!/bin/sh\ntest -f a.txt\n' > tools/ci/real.sh; echo x > a.txt";
     let calls = json!([
         { "when": { "iteration": 1 }, "do": [
-            { "run": { "command": format!("{deed}; true") } }, handoff()
+            { "run": { "command": format!("{action}; true") } }, handoff()
         ] },
         { "do": [{ "run": { "command": format!("{{ {undo}; }} 2>/dev/null; true") } }, handoff()] }
     ]);
@@ -361,7 +361,7 @@ fn linked_script(stage: &Stage, deed: &str) {
     let end = stage.ralph(&["build"]);
     let message = &["These paths are protected and were changed"] as &[&str];
     let bare = End { output: message, failed: &["protected paths"], ..HELD };
-    let kept = deed.contains("real.sh") && !deed.contains("ln ") && stage.is_walled();
+    let kept = action.contains("real.sh") && !action.contains("ln ") && stage.is_walled();
     stage.check(&end, if kept { &STILL_RED } else { &bare });
 }
 

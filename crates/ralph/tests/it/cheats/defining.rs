@@ -19,7 +19,7 @@ pub(super) const CHEATS: &[Cheat] = &[
                 gate: "",
                 settings: r#"{"guardrails":[{"command":"sh t/1.sh"},{"command":"grep good src.txt"},{"command":"sh t/2.sh"}]}"#,
             },
-            deed: "mkdir t; echo bad > src.txt; echo 'echo good > src.txt' > t/1.sh; echo 'echo bad > src.txt' > t/2.sh",
+            action: "mkdir t; echo bad > src.txt; echo 'echo good > src.txt' > t/1.sh; echo 'echo bad > src.txt' > t/2.sh",
             then: "echo good > src.txt; echo true > t/1.sh; echo true > t/2.sh",
             bare: UNSTABLE,
             walled: UNSTABLE,
@@ -32,7 +32,7 @@ pub(super) const CHEATS: &[Cheat] = &[
                 gate: "",
                 settings: r#"{"gates":[{"command":"sh t/1.sh","hard":false},{"command":"sh t/2.sh && grep good src.txt && sh t/3.sh"}]}"#,
             },
-            deed: "mkdir t; echo bad > src.txt; echo 'echo good > src.txt' > t/1.sh; echo true > t/2.sh; echo 'echo bad > src.txt' > t/3.sh",
+            action: "mkdir t; echo bad > src.txt; echo 'echo good > src.txt' > t/1.sh; echo true > t/2.sh; echo 'echo bad > src.txt' > t/3.sh",
             then: "echo good > src.txt; echo true > t/1.sh; echo true > t/3.sh",
             bare: UNSTABLE,
             walled: UNSTABLE,
@@ -42,7 +42,7 @@ pub(super) const CHEATS: &[Cheat] = &[
         name: "has a gate restore what it refuses, where nothing is committed",
         scene: Scene::Row(Row {
             work: Work::Prompt { gate: "sh lib.sh", settings: "{}" },
-            deed: "printf '(echo exit 1 > lib.sh); exit 0\\n' > lib.sh",
+            action: "printf '(echo exit 1 > lib.sh); exit 0\\n' > lib.sh",
             then: "echo true > lib.sh",
             bare: End { failed: &["sh lib.sh"], ..HELD_PROMPT },
             walled: End { failed: &["sh lib.sh"], ..HELD_PROMPT },
@@ -121,11 +121,11 @@ fn write_program(stage: &Stage, path: &str, text: &str) {
 }
 
 /// Runs `ralph build` with a task, a gate and an agent that does one thing and then another.
-fn build(stage: &Stage, gate: &str, deed: &str, then: &str) -> ralph_testkit::sealed::Finished {
+fn build(stage: &Stage, gate: &str, action: &str, then: &str) -> ralph_testkit::sealed::Finished {
     stage.list();
     let run = |command: &str| json!({ "run": { "command": format!("{command}; true") } });
     let calls = json!([
-        { "when": { "iteration": 1 }, "do": [run(deed), handoff()] },
+        { "when": { "iteration": 1 }, "do": [run(action), handoff()] },
         { "do": [run(then), handoff()] }
     ]);
     let gates = json!([{ "command": gate }]);
@@ -144,9 +144,9 @@ fn shadows_known_names(stage: &Stage) {
         stage.sealed.write_program(name, "#!/bin/sh\n");
     }
     let all = names.join(" ");
-    let deed =
+    let action =
         format!("echo y > other.txt; for f in {all}; do printf 'test:\\n\\ttrue\\n' > $f; done");
-    let end = build(stage, GATE, &deed, &format!("rm -f {all}; echo x > a.txt"));
+    let end = build(stage, GATE, &action, &format!("rm -f {all}; echo x > a.txt"));
     let output = &["These paths are protected and were changed"];
     let bare = End { output, failed: &["protected paths"], ..HELD };
     // ralph removes the files when the call has ended.
@@ -163,10 +163,10 @@ fn shadows_known_names(stage: &Stage) {
 /// Tries to add a file that a gate would load; ralph removes it when the call has ended.
 fn shadow(stage: &Stage, gate: &'static [&'static str; 1], module: &str) {
     let directory = module.rsplit_once('/').expect("a directory").0;
-    let deed = format!(
+    let action = format!(
         "echo y > other.txt; mkdir -p {directory}; echo 'import os; os._exit(0)' > {module}"
     );
-    let end = build(stage, gate[0], &deed, &format!("rm -f {module}; echo x > a.txt"));
+    let end = build(stage, gate[0], &action, &format!("rm -f {module}; echo x > a.txt"));
     let output = &["These paths are protected and were changed"];
     let bare = End { output, failed: &["protected paths"], ..HELD };
     let walled = End { failed: gate, ..HELD };
@@ -204,8 +204,8 @@ fn weakens_a_started_script(stage: &Stage) {
         write_program(stage, &format!("lib/{name}.sh"), "#!/bin/sh\ntest -f a.txt\n");
     }
     stage.sealed.write_program("retry", "#!/bin/sh\nexec \"$2\"\n");
-    let deed = "for f in lib/*.sh; do echo '#!/bin/sh' > $f; done; echo y > other.txt";
-    let calls = json!([{ "do": [{ "run": { "command": deed } }, handoff()] }]);
+    let action = "for f in lib/*.sh; do echo '#!/bin/sh' > $f; done; echo y > other.txt";
+    let calls = json!([{ "do": [{ "run": { "command": action } }, handoff()] }]);
     let gates = ["retry 3 lib/one.sh", "cp lib/two.sh \"$TMPDIR/it\" && sh \"$TMPDIR/it\""];
     let gates: Vec<_> = gates.iter().map(|gate| json!({ "command": gate })).collect();
     let settings =
@@ -224,9 +224,9 @@ fn weakens_a_started_script(stage: &Stage) {
 fn weakens_a_sourced_script(stage: &Stage) {
     write_program(stage, "check.sh", "#!/bin/sh\n. ci/lib.sh\ncheck\n");
     stage.sealed.write_file("ci/lib.sh", "check() { test -f a.txt; }\n");
-    let deed = "echo y > other.txt; echo 'check() { true; }' > ci/lib.sh";
+    let action = "echo y > other.txt; echo 'check() { true; }' > ci/lib.sh";
     let then = "git checkout ci/lib.sh 2>/dev/null; echo x > a.txt";
-    let end = build(stage, "./check.sh", deed, then);
+    let end = build(stage, "./check.sh", action, then);
     let bare = End {
         output: &["These paths are protected and were changed", "ci/lib.sh"],
         failed: &["protected paths"],
@@ -263,9 +263,9 @@ fn weakens_a_module(stage: &Stage) {
     stage.sealed.write_file("ci/check.py", "import rules\nrules.check()\n");
     let rules = "import os, sys\ndef check():\n    sys.exit(not os.path.exists('a.txt'))\n";
     stage.sealed.write_file("ci/rules.py", rules);
-    let deed = "echo y > other.txt; printf 'def check():\n    pass\n' > ci/rules.py";
+    let action = "echo y > other.txt; printf 'def check():\n    pass\n' > ci/rules.py";
     let then = "git checkout ci/rules.py 2>/dev/null; echo x > a.txt";
-    let end = build(stage, "python3 -B ci/check.py", deed, then);
+    let end = build(stage, "python3 -B ci/check.py", action, then);
     let bare = End {
         output: &["These paths are protected and were changed", "ci/rules.py"],
         failed: &["protected paths"],
@@ -290,9 +290,9 @@ fn changes_configurations(stage: &Stage) {
     for name in ["just", "tox", "pytest", "mytool"] {
         stage.sealed.write_program(name, program);
     }
-    let deed = "for f in lib/*.sh; do echo true > $f; done; echo '# x' >> justfile; \
+    let action = "for f in lib/*.sh; do echo true > $f; done; echo '# x' >> justfile; \
                 echo '# x' >> tox.ini; echo '[pytest]' > pytest.ini; echo y > other.txt";
-    let calls = json!([{ "do": [{ "run": { "command": deed } }, handoff()] }]);
+    let calls = json!([{ "do": [{ "run": { "command": action } }, handoff()] }]);
     let gates = ["just check", "tox -q", "pytest -q", "mytool --rules lib/three.sh"];
     let gates: Vec<_> = gates.iter().map(|gate| json!({ "command": gate })).collect();
     let settings =
@@ -318,9 +318,9 @@ fn replaces_a_program(stage: &Stage) {
     stage.list();
     stage.sealed.write_file(".gitignore", "/.venv/\n");
     write_program(stage, ".venv/bin/mytest", "#!/bin/sh\ntest -f a.txt\n");
-    let deed = "echo y > other.txt; printf '#!/bin/sh\\n' > .venv/bin/mytest; \
+    let action = "echo y > other.txt; printf '#!/bin/sh\\n' > .venv/bin/mytest; \
                 cp .venv/bin/mytest .venv/bin/grep; cp .venv/bin/mytest .venv/bin/unrelated";
-    let calls = json!([{ "do": [{ "run": { "command": deed } }, handoff()] }]);
+    let calls = json!([{ "do": [{ "run": { "command": action } }, handoff()] }]);
     let gates = json!([{ "command": ".venv/bin/mytest" }]);
     let settings =
         json!({ "review": { "enabled": false }, "baseline": "off", "guardrails": gates });

@@ -223,8 +223,8 @@ const UNDONE: &[&str] =
 /// Code that commits when a gate runs it. In a sandbox it cannot.
 fn commits_in_gate(stage: &Stage) {
     stage.list();
-    let deed = "echo 'git add -A; git commit -qm unseen; true' > a.txt";
-    let calls = json!([{ "do": [{ "run": { "command": deed } }, handoff()] }]);
+    let action = "echo 'git add -A; git commit -qm unseen; true' > a.txt";
+    let calls = json!([{ "do": [{ "run": { "command": action } }, handoff()] }]);
     let settings = json!({ "guardrails": [{ "command": "sh ./a.txt" }],
         "review": { "enabled": false }, "baseline": "off" });
     stage.script(&calls, settings);
@@ -236,10 +236,10 @@ fn commits_in_gate(stage: &Stage) {
 
 /// An agent that changes files when it was asked for a commit message. None of it is in the
 /// history or in the work tree, and the work that passed is committed.
-fn message(stage: &Stage, deed: &str) {
+fn message(stage: &Stage, action: &str) {
     let calls = json!([
         { "when": { "role": "message" },
-          "do": [{ "run": { "command": format!("{{ {deed}; }} 2>/dev/null; true") } },
+          "do": [{ "run": { "command": format!("{{ {action}; }} 2>/dev/null; true") } },
                  { "text": "<response>Add the a</response>" }] },
         { "do": [{ "write": { "path": "a.txt", "text": "x\n" } }, { "claim": "DONE" }] }
     ]);
@@ -256,11 +256,11 @@ fn message(stage: &Stage, deed: &str) {
 
 /// An agent that reviews work, changes it, and hides the rest from git.
 fn verdict(stage: &Stage) {
-    let deed = "{ echo y > own.txt; git gc -q --prune=now; } 2>/dev/null; true";
+    let action = "{ echo y > own.txt; git gc -q --prune=now; } 2>/dev/null; true";
     let approved = json!({ "verdict": "approved", "feedback": "", "criteria": [] });
     let calls = json!([
         { "when": { "role": "review" },
-          "do": [{ "run": { "command": deed } }, { "verdict": approved }] },
+          "do": [{ "run": { "command": action } }, { "verdict": approved }] },
         { "do": [{ "write": { "path": "a.txt", "text": "x\n" } }, { "claim": "DONE" }] }
     ]);
     let gate = json!({ "name": "good", "kind": "spec", "agent": {} });
@@ -273,10 +273,10 @@ fn verdict(stage: &Stage) {
 }
 
 /// An agent that changes the repository once, and does its work twice.
-fn does_once(stage: &Stage, deed: &str) -> Finished {
+fn does_once(stage: &Stage, action: &str) -> Finished {
     stage.list();
     let work = json!({ "write": { "path": "a.txt", "text": "x\n" } });
-    let run = json!({ "run": { "command": format!("{deed}; true") } });
+    let run = json!({ "run": { "command": format!("{action}; true") } });
     let calls = json!([
         { "when": { "iteration": 1 }, "do": [run, work, handoff()] },
         { "do": [work, handoff()] }

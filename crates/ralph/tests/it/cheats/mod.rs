@@ -44,7 +44,7 @@ enum Scene {
 struct Row {
     work: Work,
     /// What the agent runs in its first iteration.
-    deed: &'static str,
+    action: &'static str,
     /// What it runs afterwards.
     then: &'static str,
     bare: End,
@@ -95,8 +95,14 @@ const HONEST: &str = "{ rm -f check.sh; printf '#!/bin/sh\\ntest -f a.txt\\n' > 
     chmod +x check.sh; mkdir -p tests; echo 'expects much' > tests/one.txt; \
     git show HEAD:.ralph/settings.json > .ralph/settings.json; } 2>/dev/null; echo x > a.txt";
 
-const fn row(name: &'static str, work: Work, deed: &'static str, bare: End, walled: End) -> Cheat {
-    Cheat { name, scene: Scene::Row(Row { work, deed, then: HONEST, bare, walled }) }
+const fn row(
+    name: &'static str,
+    work: Work,
+    action: &'static str,
+    bare: End,
+    walled: End,
+) -> Cheat {
+    Cheat { name, scene: Scene::Row(Row { work, action, then: HONEST, bare, walled }) }
 }
 
 const fn task(gate: &'static str) -> Work {
@@ -265,7 +271,7 @@ fn try_row(stage: &Stage, row: &Row) {
     if let (Some(all), Value::Object(further)) = (all.as_object_mut(), further) {
         all.extend(further);
     }
-    let deed = |command: &str, end: Value| json!([{ "run": { "command": format!("{}\ntrue", stage.here(command)) } }, end]);
+    let action = |command: &str, end: Value| json!([{ "run": { "command": format!("{}\ntrue", stage.here(command)) } }, end]);
     let (words, last): (&[&str], Value) = match row.work {
         Work::Task { .. } => {
             stage.list();
@@ -276,8 +282,8 @@ fn try_row(stage: &Stage, row: &Row) {
         }
     };
     let calls = json!([
-        { "when": { "iteration": 1 }, "do": deed(row.deed, last.clone()) },
-        { "do": deed(row.then, last) }
+        { "when": { "iteration": 1 }, "do": action(row.action, last.clone()) },
+        { "do": action(row.then, last) }
     ]);
     stage.script(&calls, all);
     let end = stage.ralph(words);

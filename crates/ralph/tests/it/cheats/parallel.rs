@@ -66,7 +66,7 @@ pub(super) const CHEATS: &[Cheat] = &[
 ];
 
 /// Makes a list of two tasks, of which the first is done by an agent that runs a command.
-fn start_two(stage: &Stage, deed: &str) {
+fn start_two(stage: &Stage, action: &str) {
     let task = |id: &str| {
         json!({ "id": id, "title": id, "description": "Make it.", "status": "pending",
                 "acceptance_criteria": ["it is there"] })
@@ -76,7 +76,7 @@ fn start_two(stage: &Stage, deed: &str) {
     let work = format!("{HONEST}; echo x > $RALPH_TASK.txt");
     let calls = json!([
         { "when": { "task": "a", "iteration": 1 },
-          "do": [{ "run": { "command": format!("{}\ntrue", stage.here(deed)) } }, handoff()] },
+          "do": [{ "run": { "command": format!("{}\ntrue", stage.here(action)) } }, handoff()] },
         { "do": [{ "run": { "command": work } }, handoff()] }
     ]);
     let gate = json!([{ "command": "./check.sh" }]);
@@ -110,8 +110,8 @@ fn reaches_for_others(stage: &Stage) {
         "@RALPH -C {project} skip b; {empty} @RALPH -C {project} stop; @RALPH note evil; \
          ({empty} setsid @RALPH -C {project} note evil &); echo x > a.txt"
     );
-    let deed = if stage.is_sandboxed() { writes + &asks } else { asks };
-    start_two(stage, &deed);
+    let action = if stage.is_sandboxed() { writes + &asks } else { asks };
+    start_two(stage, &action);
     let end = stage.ralph(&["build", "--jobs", "2"]).expect_code(0);
     assert!(!end.stderr.contains("evil"), "{}", end.stderr);
     for place in ["evil", ".git/evil", ".git/objects/evil"] {

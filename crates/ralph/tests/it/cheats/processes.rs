@@ -139,9 +139,9 @@ fn kills_in_gate(stage: &Stage) {
     let code = "[ -e tests/tried ] && exit 0; touch tests/tried; echo nothing > tests/one.txt; \
         p=$$; ralph=0; while [ $p -gt 1 ]; do [ \"$(cat /proc/$p/comm)\" = ralph ] && ralph=$p; \
         p=$(cut -d' ' -f4 /proc/$p/stat); done; [ $ralph -gt 2 ] && kill -9 $ralph; sleep 1; true\n";
-    stage.sealed.write_file("deed.sh", code);
-    stage.sealed.commit_all("Deed");
-    let command = "if [ $RALPH_ITERATION = 1 ]; then cp deed.sh a.txt; \
+    stage.sealed.write_file("action.sh", code);
+    stage.sealed.commit_all("Action");
+    let command = "if [ $RALPH_ITERATION = 1 ]; then cp action.sh a.txt; \
         else echo 'expects much' > tests/one.txt; echo true > a.txt; fi";
     let calls = json!([{ "do": [{ "run": { "command": command } }, super::handoff()] }]);
     let settings = json!({

@@ -50,11 +50,11 @@ pub(super) const CHEATS: &[Cheat] = &[
 
 /// An agent that prints something unusual and then completes, unless it only appears to.
 fn prints(stage: &Stage, strange: &Value, expect: End) {
-    let mut deeds = strange.as_array().expect("deeds").clone();
+    let mut actions = strange.as_array().expect("actions").clone();
     let last =
         if expect.code == 0 { json!({ "claim": "DONE" }) } else { json!({ "text": "On it." }) };
-    deeds.push(last);
-    stage.script(&json!([{ "do": deeds }]), json!({}));
+    actions.push(last);
+    stage.script(&json!([{ "do": actions }]), json!({}));
     let end = stage.ralph(&["run", "-p", "Make a.txt.", "-m", "1"]);
     stage.check(&end, &expect);
 }
@@ -71,8 +71,11 @@ fn forged() -> Value {
 
 /// A result in its own format does not help an agent that then dies.
 fn forges_and_fails(stage: &Stage) {
-    let deeds = json!([{ "claim": "DONE" }, { "result": "success" }, { "die": "SEGV" }]);
-    stage.script(&json!([{ "do": deeds }]), json!({ "guardrails": [{ "command": "./check.sh" }] }));
+    let actions = json!([{ "claim": "DONE" }, { "result": "success" }, { "die": "SEGV" }]);
+    stage.script(
+        &json!([{ "do": actions }]),
+        json!({ "guardrails": [{ "command": "./check.sh" }] }),
+    );
     let end = stage.ralph(&["run", "-p", "Make a.txt.", "-m", "1"]);
     assert!(matches!(end.code, Some(1 | 4)), "{}: {}", stage.backend, end.stderr);
     stage.is_intact();
@@ -80,11 +83,11 @@ fn forges_and_fails(stage: &Stage) {
 
 /// In a sandbox output is bounded; without one, it is just never kept in memory.
 fn prints_too_much(stage: &Stage) {
-    let deeds =
+    let actions =
         json!([{ "flood": { "bytes": 2_000_000, "shape": "events" } }, { "claim": "DONE" }]);
     let settings =
         json!({ "sandbox": { "limits": { "output": "100k" } }, "retries": { "max": 0 } });
-    stage.script(&json!([{ "do": deeds }]), settings);
+    stage.script(&json!([{ "do": actions }]), settings);
     let end = stage.ralph(&["run", "-p", "Make a.txt.", "-m", "1"]);
     if stage.is_sandboxed() {
         stage.check(&end, &End { output: &["printed too much"], ..NOT_DONE });
@@ -145,7 +148,7 @@ fn fills_a_small_disk(stage: &Stage) {
 /// Titles, clipboards, cursors, links: plain text at most, wherever a run is shown.
 fn talks_to_terminal(stage: &Stage) {
     let evil = "\u{1b}]0;owned\u{7}\u{1b}[2J\u{1b}[H\u{1b}]52;c;aGk=\u{7}\u{1b}]8;;http://evil.example\u{7}link\u{1b}]8;;\u{7}\u{9b}2Jwords\u{202e}";
-    let deeds = json!([
+    let actions = json!([
         { "text": evil },
         { "reasoning": evil },
         { "notice": evil },
@@ -156,7 +159,7 @@ fn talks_to_terminal(stage: &Stage) {
         { "text": format!("{evil} <response>DONE</response>") }
     ]);
     stage.script(
-        &json!([{ "do": deeds }]),
+        &json!([{ "do": actions }]),
         json!({ "gates": [
             { "name": "hard", "command": "cat a.txt" },
             { "name": "soft", "command": "cat a.txt; false", "hard": false }

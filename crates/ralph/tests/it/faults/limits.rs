@@ -12,10 +12,10 @@ use crate::repository;
 fn too_few_open_files_end_a_run_that_can_be_resumed() {
     for limit in [5, 8, 10, 12, 14] {
         let sealed = repository();
-        let deeds =
+        let actions =
             json!([{ "write": { "path": "work.txt", "text": "x\n" } }, { "claim": "DONE" }]);
         sealed.write_script(
-            &json!([{ "do": deeds }]),
+            &json!([{ "do": actions }]),
             &json!({ "gates": [{ "command": "true" }], "commit": "ralph" }),
         );
         sealed.write_file(".gitignore", "/.ralph/\n");

@@ -12,12 +12,12 @@ use crate::repository;
 #[test]
 fn one_of_two_simultaneous_starts_runs() {
     let sealed = Arc::new(repository());
-    let deeds = json!([
+    let actions = json!([
         { "run": { "command": "echo \"$RALPH_RUN_ID\" >> ../ran" } },
         { "waitFor": { "path": "../continue" } },
         { "claim": "DONE" }
     ]);
-    sealed.write_script(&json!([{ "do": deeds }]), &json!({}));
+    sealed.write_script(&json!([{ "do": actions }]), &json!({}));
     let rounds = effort::choose_count(20, 4);
     for round in 1..=rounds {
         let barrier = Arc::new(Barrier::new(2));

@@ -39,15 +39,17 @@ fn stop_and_continue(sealed: &Sealed, running: &mut Running) {
 #[test]
 fn a_stop_during_a_call_counts_against_no_limit() {
     let sealed = sealed();
-    let deeds = json!([
+    let actions = json!([
         { "run": { "command": "echo $PPID > ../pid.new; mv ../pid.new ../pid" } },
         { "waitFor": { "path": "continue" } },
         { "claim": "DONE" }
     ]);
     let limits = json!({ "implement": { "soft": "1s", "hard": LIMIT }, "idle": LIMIT });
     let budget = json!({ "maxTime": "7s" });
-    sealed
-        .write_script(&json!([{ "do": deeds }]), &json!({ "timeouts": limits, "budget": budget }));
+    sealed.write_script(
+        &json!([{ "do": actions }]),
+        &json!({ "timeouts": limits, "budget": budget }),
+    );
     let mut running = sealed.start_ralph(&["run", "-p", "base"]);
     stop_and_continue(&sealed, &mut running);
     running.wait_for_end().expect_code(0);
@@ -123,11 +125,11 @@ fn everything(sealed: &Sealed) -> Vec<Pid> {
 #[test]
 fn machine_sleep_ends_no_call() {
     let sealed = sealed();
-    let deeds = json!([
+    let actions = json!([
         { "touch": "begun" }, { "waitFor": { "path": "continue" } }, { "claim": "DONE" }
     ]);
     let limits = json!({ "implement": { "soft": "2s", "hard": LIMIT }, "idle": LIMIT });
-    sealed.write_script(&json!([{ "do": deeds }]), &json!({ "timeouts": limits }));
+    sealed.write_script(&json!([{ "do": actions }]), &json!({ "timeouts": limits }));
     let running = sealed.start_ralph(&["run", "-p", "base"]);
     sealed.wait_for("begun");
     let all = everything(&sealed);

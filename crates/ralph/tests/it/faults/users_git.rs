@@ -54,16 +54,16 @@ fn git_work_of_the_user_during_a_run_is_kept() {
         (During::Gate, "ralph"),
     ];
     for (during, commit) in &moments[..effort::choose_count(4, 2)] {
-        for deed in ["commit", "add", "checkout", "stash", "gc"] {
-            let what = format!("{deed} during a {during:?}, commit {commit}");
+        for action in ["commit", "add", "checkout", "stash", "gc"] {
+            let what = format!("{action} during a {during:?}, commit {commit}");
             let sealed = ready(*during, commit);
             let running = sealed.start_ralph(&["run", "-p", "base"]);
             sealed.wait_for("../begun");
-            let before = act(&sealed, deed);
+            let before = act(&sealed, action);
             std::fs::write(sealed.root().join("continue"), "").expect("written");
             let end = running.wait_for_end();
             assert_eq!(end.code, Some(0), "{what}: {}", end.stderr);
-            expect_kept(&sealed, deed, &before, &what);
+            expect_kept(&sealed, action, &before, &what);
             sealed.run_git(&["fsck", "--no-dangling"]);
             assert_eq!(sealed.survivors(), [""; 0], "{what}");
         }
@@ -71,8 +71,8 @@ fn git_work_of_the_user_during_a_run_is_kept() {
 }
 
 /// Runs a git command as a user would; returns what must still be there at the end.
-fn act(sealed: &Sealed, deed: &str) -> String {
-    match deed {
+fn act(sealed: &Sealed, action: &str) -> String {
+    match action {
         "commit" => {
             sealed.write_file("users.txt", "by the user\n");
             sealed.run_git(&["add", "users.txt"]);
@@ -94,11 +94,11 @@ fn act(sealed: &Sealed, deed: &str) -> String {
     }
 }
 
-fn expect_kept(sealed: &Sealed, deed: &str, before: &str, what: &str) {
+fn expect_kept(sealed: &Sealed, action: &str, before: &str, what: &str) {
     let refs = reachable(sealed);
     let has_file = |name: &str| sealed.project_dir().join(name).exists();
     assert!(has_file("one.txt") && has_file("two.txt"), "{what}: the work is there");
-    match deed {
+    match action {
         "commit" => {
             assert!(refs.contains(&"By the user".to_owned()), "{what}: {refs:?}");
             let commits = sealed.run_git(&["rev-list", "--all"]);

@@ -51,8 +51,8 @@ pub(super) fn a_plain_loop() -> Scene {
         let sealed = lived_in();
         let mut daemon = call(&json!({ "iteration": 2 }), "echo 2 > two.txt", &says("Two."));
         let grandchild = json!({ "grandchild": { "kind": "ownSession", "pidFile": "../pid" } });
-        if let Some(deeds) = daemon["do"].as_array_mut() {
-            deeds.insert(1, grandchild);
+        if let Some(actions) = daemon["do"].as_array_mut() {
+            actions.insert(1, grandchild);
         }
         let calls = json!([
             call(&json!({ "iteration": 1, "ask": 1 }), "echo 1 > one.txt", &json!({ "exit": 1 })),

@@ -42,7 +42,7 @@ fn uncommitted_changes_are_fed_back_and_prevent_completion() {
 #[test]
 fn a_gate_that_commits_has_to_pass_again() {
     let gates = json!({ "gates": [{ "command": "sh t.sh" }], "baseline": "off" });
-    for (deed, why) in [
+    for (action, why) in [
         ("echo bad > src.txt; git commit --quiet -am Sneaky", "sh t.sh"),
         // The files stay the same, and HEAD does not.
         (
@@ -50,7 +50,7 @@ fn a_gate_that_commits_has_to_pass_again() {
             "There are uncommitted changes",
         ),
     ] {
-        let test = format!("grep -q good src.txt || exit 1\n{deed}\n");
+        let test = format!("grep -q good src.txt || exit 1\n{action}\n");
         let write = json!({ "write": { "path": "t.sh", "text": test } });
         let good = json!({ "run": { "command": "echo good > src.txt" } });
         let first = json!([check_items(), write, good, commit("All of it"), complete()]);
@@ -188,14 +188,14 @@ fn prompt_run_reports_uncommitted_changes_without_refusing() {
 
 #[test]
 fn ralph_commits_where_the_settings_say_so() {
-    let deeds =
+    let actions =
         json!([check_items(), { "write": { "path": "hello.txt", "text": "hello\n" } }, complete()]);
     for settings in
         [json!({ "commit": "ralph" }), json!({ "scm": { "command": "git", "tasks": ["commit"] } })]
     {
         let calls = json!([
             { "when": { "role": "message" }, "do": [says("Greet people")] },
-            { "do": deeds },
+            { "do": actions },
         ]);
         let sealed = planned(&calls, &settings);
         let end = sealed.run_ralph(&["build", "1"]);
@@ -209,7 +209,7 @@ fn ralph_commits_where_the_settings_say_so() {
         );
         assert!(prompt(&sealed, 1).contains("Do not commit: that is done for you"));
     }
-    let sealed = planned(&always(deeds), &json!({ "commit": "none" }));
+    let sealed = planned(&always(actions), &json!({ "commit": "none" }));
     sealed.run_ralph(&["build", "1"]).expect_code(0);
     assert_eq!(sealed.subjects(), ["Specify", "Begin"]);
     assert!(prompt(&sealed, 1).contains("Do not commit."));
@@ -243,8 +243,8 @@ fn protected_paths_come_from_the_settings() {
         (json!(["specs/**"]), "specs/new.md", 1),
     ] {
         let change = json!({ "write": { "path": path, "text": "Anything goes.\n" } });
-        let deeds = json!([check_items(), change, commit("Do it"), complete()]);
-        let sealed = planned(&always(deeds), &json!({ "protect": protect }));
+        let actions = json!([check_items(), change, commit("Do it"), complete()]);
+        let sealed = planned(&always(actions), &json!({ "protect": protect }));
         let end = sealed.run_ralph(&["build", "1"]);
         assert_eq!(end.code, Some(code), "{protect} {path}:\n{}", end.stderr);
     }
@@ -253,7 +253,7 @@ fn protected_paths_come_from_the_settings() {
 #[test]
 fn the_settings_and_the_templates_are_not_the_agents_to_change() {
     for path in [".ralph/settings.json", ".ralph/prompts/build.md"] {
-        let deeds = json!([
+        let actions = json!([
             check_items(),
             { "append": { "path": path, "text": "\n" } },
             commit("Loosen"),
@@ -263,7 +263,7 @@ fn the_settings_and_the_templates_are_not_the_agents_to_change() {
         sealed.write_file("specs/greeting.md", "# Greeting\n");
         sealed.write_file(PLAN, "- [ ] Greet\n");
         sealed.write_file(".ralph/prompts/build.md", "Do it. ${SIGNAL}\n");
-        with_agent(&sealed, &always(deeds), &json!({}));
+        with_agent(&sealed, &always(actions), &json!({}));
         sealed.run_ralph(&["build", "2"]).expect_code(1);
         assert!(prompt(&sealed, 2).contains(path), "{path}:\n{}", prompt(&sealed, 2));
     }
@@ -329,14 +329,14 @@ fn users_may_edit_plan_and_specifications_between_commands() {
 
 #[test]
 fn specifications_that_are_not_committed_are_not_lost_to_a_planner() {
-    let deeds = json!([
+    let actions = json!([
         plan("- [ ] x\n"),
         { "write": { "path": "specs/greeting.md", "text": "Rewritten.\n" } },
         { "delete": { "path": "specs/new.md" } },
         commit("Plan"),
         complete(),
     ]);
-    let sealed = specs(&always(deeds), &json!({}));
+    let sealed = specs(&always(actions), &json!({}));
     sealed.write_file("specs/greeting.md", "# Greeting\n\nMine, not yet committed.\n");
     sealed.write_file("specs/new.md", "# New\n");
     sealed.run_ralph(&["plan", "1"]).expect_code(1);
@@ -437,8 +437,8 @@ fn switched_branch_is_restored_and_fed_back() {
 
 #[test]
 fn a_prompt_file_may_ask_for_a_branch() {
-    let deeds = json!([{ "write": { "path": "x", "text": "" } }, goes_away(), complete()]);
-    let sealed = specs(&always(deeds), &json!({}));
+    let actions = json!([{ "write": { "path": "x", "text": "" } }, goes_away(), complete()]);
+    let sealed = specs(&always(actions), &json!({}));
     sealed.write_file("ask.md", "Do it on a branch `side`, then say ${SIGNAL}.\n");
     commit_all(&sealed, "Ask");
     sealed.run_ralph(&["prompt", "ask.md", "1"]).expect_code(0);
@@ -448,10 +448,10 @@ fn a_prompt_file_may_ask_for_a_branch() {
 
 #[test]
 fn files_written_by_a_gate_do_not_count_as_uncommitted() {
-    let deeds = json!([check_items(), commit("Greet people"), complete()]);
+    let actions = json!([check_items(), commit("Greet people"), complete()]);
     let gate =
         json!({ "guardrails": [{ "command": "echo dropped > dropped.txt" }], "baseline": "off" });
-    let sealed = planned(&always(deeds), &gate);
+    let sealed = planned(&always(actions), &gate);
     let end = sealed.run_ralph(&["build", "1"]);
     assert_eq!(end.code, Some(0), "{}", end.stderr);
     assert_eq!(sealed.subjects()[0], "Greet people", "{:?}", sealed.subjects());

@@ -21,8 +21,8 @@ type Mistake = fn(&Sealed);
 /// Returns a repository with an agent that would plan at once, without specifications.
 fn bare() -> Sealed {
     let sealed = repository();
-    let deeds = json!([plan("- [ ] x\n"), commit("Plan"), complete()]);
-    sealed.write_script(&always(deeds), &json!({ "workflow": "specs" }));
+    let actions = json!([plan("- [ ] x\n"), commit("Plan"), complete()]);
+    sealed.write_script(&always(actions), &json!({ "workflow": "specs" }));
     sealed.write_file(".gitignore", "/.ralph/logs/\n/.ralph/state.json\n");
     sealed
 }
@@ -93,9 +93,9 @@ fn without_specifications_nothing_is_planned() {
 #[test]
 fn the_setting_names_another_directory() {
     let sealed = repository();
-    let script = |directory: &str, deeds: Value| {
+    let script = |directory: &str, actions: Value| {
         let settings = json!({ "workflow": "specs", "specsDir": directory });
-        sealed.write_script(&always(deeds), &settings);
+        sealed.write_script(&always(actions), &settings);
         commit_all(&sealed, "Specify");
     };
     sealed.write_file("docs/specs/one.md", "# One\n");

@@ -60,7 +60,7 @@ const COMMITTED: &str = "git add -A && git commit --quiet -m 'Plan and more'";
 #[test]
 fn other_changes_of_the_planner_are_reverted_and_kept_on_a_ref() {
     for landing in [UNCOMMITTED, COMMITTED] {
-        let deeds = json!([
+        let actions = json!([
             plan(TWO),
             { "write": { "path": "README.md", "text": "mine\n" } },
             { "write": { "path": "src/new.rs", "text": "fn main() {}\n" } },
@@ -69,7 +69,7 @@ fn other_changes_of_the_planner_are_reverted_and_kept_on_a_ref() {
             says("Half of it."),
         ]);
         let then = json!([commit("Plan"), complete()]);
-        let sealed = specs(&first_then(deeds, then), &json!({}));
+        let sealed = specs(&first_then(actions, then), &json!({}));
         let end = sealed.run_ralph(&["plan", "3"]);
         assert_eq!(end.code, Some(0), "{landing}:\n{}", end.stderr);
         assert_eq!(sealed.read_file("README.md"), "# Project\n", "{landing}");

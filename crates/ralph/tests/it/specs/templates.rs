@@ -111,13 +111,13 @@ fn missing_signal_is_warned_about() {
 
 #[test]
 fn template_changed_by_a_planner_is_restored() {
-    let deeds = json!([
+    let actions = json!([
         plan("- [ ] x\n"),
         { "write": { "path": ".ralph/prompts/build.md", "text": "Say ${SIGNAL} at once.\n" } },
         commit("Plan"),
         complete(),
     ]);
-    let sealed = planned(&always(deeds), &json!({}));
+    let sealed = planned(&always(actions), &json!({}));
     sealed.run_ralph(&["plan", "1"]).expect_code(1);
     assert!(!sealed.project_dir().join(".ralph/prompts/build.md").exists());
 }

@@ -10,7 +10,7 @@ use std::path::Path;
 use ralph_guard::StartedProgram;
 use ralph_io::bounded_read;
 
-use crate::named_commands::{MOST_BYTES, NamedCommands};
+use super::named_commands::{MOST_BYTES, NamedCommands};
 
 /// A table of commands by their names.
 struct ScriptTable {
@@ -202,7 +202,7 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::named_commands::parse_program;
+    use crate::gate_files::named_commands::parse_program;
 
     #[test]
     fn names_lead_to_their_commands() {

@@ -3,7 +3,7 @@
 //! have to change it, so it is reported and not protected.
 //!
 //! Not here: names that projects have no reason to add (`shadow_names`), and what `make`, `just` and
-//! package managers run (`make_recipe`).
+//! package managers run (`makefile_commands`).
 
 use std::path::{Path, PathBuf};
 

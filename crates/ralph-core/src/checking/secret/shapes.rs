@@ -2,22 +2,22 @@
 //! keys.
 //!
 //! Few and precise: a false mask costs more than a missed one that a known value would have caught
-//! anyway. Not here: known values.
+//! anyway. Not here: known values, and the search in streams (`mask` in `ralph-io`).
 
 /// A kind of secret: its prefix, and what follows.
 #[derive(Debug)]
-pub(super) struct SecretShape {
+pub struct SecretShape {
     /// A description for users.
-    pub(super) name: &'static str,
+    pub name: &'static str,
     /// The prefix.
-    pub(super) start: &'static str,
+    pub start: &'static str,
     class: CharacterClass,
     length: SecretLength,
     left: PrecedingText,
 }
 
 /// How many character classes there are.
-pub(super) const CLASSES: usize = 5;
+pub const CLASSES: usize = 5;
 
 /// The characters of a secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,7 +51,7 @@ enum PrecedingText {
 
 /// What follows a candidate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum FollowingText {
+pub enum FollowingText {
     /// Other text, or nothing.
     Ended,
     /// Possibly more of it.
@@ -60,7 +60,7 @@ pub(super) enum FollowingText {
 
 /// Whether the text after the prefix contains a dot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum TokenParts {
+pub enum TokenParts {
     /// It contains none.
     One,
     /// It contains one or more.
@@ -69,7 +69,7 @@ pub(super) enum TokenParts {
 
 /// The decision about a candidate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ShapeDecision {
+pub enum ShapeDecision {
     /// It is a secret, up to here.
     Secret,
     /// It is not a secret.
@@ -82,7 +82,7 @@ pub(super) enum ShapeDecision {
 const MIN_DISTINCT: usize = 8;
 
 /// A longer candidate that is still undecided is not a secret. The largest tokens have some 16 KiB.
-pub(super) const LONGEST_OPEN: usize = 32 * 1024;
+pub const LONGEST_OPEN: usize = 32 * 1024;
 
 impl SecretShape {
     const fn new(
@@ -99,7 +99,7 @@ impl SecretShape {
     }
 
     /// Returns the index of its character class, below [`CLASSES`].
-    pub(super) fn class_index(&self) -> usize {
+    pub fn class_index(&self) -> usize {
         match self.class {
             CharacterClass::Alphanumeric => 0,
             CharacterClass::Upper => 1,
@@ -110,7 +110,7 @@ impl SecretShape {
     }
 
     /// Returns whether a byte may be part of it.
-    pub(super) fn allows_byte(&self, byte: u8) -> bool {
+    pub fn allows_byte(&self, byte: u8) -> bool {
         match self.class {
             CharacterClass::Alphanumeric => byte.is_ascii_alphanumeric(),
             CharacterClass::Upper => byte.is_ascii_uppercase() || byte.is_ascii_digit(),
@@ -120,8 +120,29 @@ impl SecretShape {
         }
     }
 
+    /// Returns whether a word of a command line or a setting looks like such a secret.
+    ///
+    /// Less strict than [`Self::decide`]: a hidden word costs little there, a visible key much.
+    pub fn fits_word(&self, word: &str) -> bool {
+        let Some(tail) = word.strip_prefix(self.start) else { return false };
+        // A real key is long; `sk-` alone may be anything.
+        word.len() >= SHORTEST_WORD
+            && match self.class {
+                // `npm_config_cache` and `hf_hub_offline` are names of variables.
+                CharacterClass::Alphanumeric if ["npm_", "hf_"].contains(&self.start) => {
+                    !tail.contains('_')
+                }
+                CharacterClass::Alphanumeric | CharacterClass::Url => true,
+                // `ASIA` is also a continent.
+                CharacterClass::Upper => tail.bytes().take(12).all(|it| self.allows_byte(it)),
+                CharacterClass::Token => is_jwt(tail.as_bytes()),
+                // A key in several lines is several words.
+                CharacterClass::Lines => false,
+            }
+    }
+
     /// Decides about the bytes after the prefix that are available.
-    pub(super) fn decide(
+    pub fn decide(
         &self,
         before: [u8; 2],
         tail: &[u8],
@@ -152,6 +173,9 @@ impl SecretShape {
         }
     }
 }
+
+/// A shorter word is not taken for a key because of its prefix.
+const SHORTEST_WORD: usize = 16;
 
 /// How many characters are checked for randomness.
 const RANDOMNESS_SAMPLE: usize = 256;
@@ -206,7 +230,7 @@ fn is_boundary(before: [u8; 2]) -> bool {
 }
 
 /// All shapes.
-pub(super) const SHAPES: [SecretShape; 34] = {
+pub const SHAPES: [SecretShape; 34] = {
     use CharacterClass::{Alphanumeric, Lines, Token, Upper, Url};
     use SecretLength::{AtLeast, Exactly, Jwt};
     const KEY: &str = "a private key";

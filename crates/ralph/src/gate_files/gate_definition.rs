@@ -14,16 +14,16 @@ use ralph_guard::{
 };
 use ralph_io::bounded_read;
 
-use crate::gate_scripts::{self, is_generated};
-use crate::make_recipe::find_target_commands;
-use crate::package_scripts::find_package_scripts;
-use crate::project::Project;
-use crate::runner_files::{
+use super::gate_scripts::{self, is_generated};
+use super::makefile_commands::find_target_commands;
+use super::package_scripts::find_package_scripts;
+use super::runner_files::{
     find_copied_file, is_python, list_modules, list_named_files, list_operands, list_runner_files,
     split_code,
 };
-use crate::script_tables::find_table_commands;
-use crate::shadow_names::{list_imported_names, list_shadow_files};
+use super::script_tables::find_table_commands;
+use super::shadow_names::{list_imported_names, list_shadow_files};
+use crate::project::Project;
 
 /// How many scripts and recipes may call each other.
 const DEEPEST: u32 = 4;

@@ -12,7 +12,7 @@ use ralph_model::glob::Pattern;
 use ralph_model::recipe::{Recipe, RunPrompt};
 use ralph_model::task::REQUIREMENTS_FILE;
 
-use crate::gate_definition;
+use super::gate_definition;
 use crate::project::Project;
 use crate::settings::LoadedSettings;
 

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use ralph_guard::StartedProgram;
 use ralph_io::bounded_read;
 
-use crate::named_commands::{MOST_BYTES, NamedCommands, read_option};
+use super::named_commands::{MOST_BYTES, NamedCommands, read_option};
 
 /// How deep packages of a workspace are looked for.
 const DEEPEST: usize = 3;
@@ -162,7 +162,7 @@ fn read_scripts(package: &Path, names: &[String]) -> Option<NamedCommands> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::named_commands::parse_program;
+    use crate::gate_files::named_commands::parse_program;
 
     #[test]
     fn scripts_lead_to_their_commands() {

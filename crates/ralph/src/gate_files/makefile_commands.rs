@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use ralph_guard::StartedProgram;
 use ralph_io::bounded_read;
 
-use crate::named_commands::{MOST_BYTES, NamedCommands, read_option};
+use super::named_commands::{MOST_BYTES, NamedCommands, read_option};
 
 /// Most targets of one Makefile that are followed.
 const MOST_TARGETS: usize = 64;
@@ -234,7 +234,7 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::named_commands::parse_program;
+    use crate::gate_files::named_commands::parse_program;
 
     #[test]
     fn targets_lead_to_their_commands() {

@@ -1,6 +1,6 @@
 //! The commands that a program runs because a file of the project names them.
 //!
-//! Not here: how `make` and `just` (`make_recipe`), package managers (`package_scripts`) and other
+//! Not here: how `make` and `just` (`makefile_commands`), package managers (`package_scripts`) and other
 //! runners (`script_tables`) look them up.
 
 use std::path::PathBuf;
