@@ -264,11 +264,23 @@ impl RunContext {
         dirty: DirtyPlan,
         sandboxed: GitSandbox,
     ) -> Result<(), CliError> {
-        match (self.open_git(run, sandboxed), dirty) {
-            (Some(mut git), DirtyPlan::SetAside) => {
-                git.set_aside(run).map(drop).map_err(CliError::from_git_error)
+        let (Some(mut git), DirtyPlan::SetAside) = (self.open_git(run, sandboxed.clone()), dirty)
+        else {
+            return Ok(());
+        };
+        match git.set_aside(run) {
+            Ok(kept) => {
+                if let Some(kept) = kept {
+                    self.out.write_line(&format!(
+                        "Your uncommitted changes are set aside until the run ends, on {kept}."
+                    ));
+                }
+                Ok(())
             }
-            (Some(_) | None, _) => Ok(()),
+            Err(error) => {
+                self.restore_set_aside_now(run, sandboxed);
+                Err(CliError::from_git_error(error))
+            }
         }
     }
 
@@ -327,7 +339,17 @@ impl RunContext {
         sandboxed: GitSandbox,
     ) {
         match outcome {
-            Ok(Outcome::Interrupted) | Err(_) => {}
+            Ok(Outcome::Interrupted) | Err(_) => {
+                let repository = self.repository.as_ref();
+                let is_aside = |it: &GitRepository| {
+                    it.runs_with_set_aside().is_ok_and(|runs| runs.contains(run))
+                };
+                if repository.is_some_and(is_aside) {
+                    self.out.write_line(&format!(
+                        "Your uncommitted changes are still set aside: `ralph resume {run}` restores them when the run ends. They are on refs/ralph/set-aside/{run}."
+                    ));
+                }
+            }
             Ok(_) => self.restore_set_aside_now(run, sandboxed),
         }
     }
@@ -440,11 +462,9 @@ impl RunContext {
 /// Registers the files of a run that users write before the work and edit in between: task file and
 /// documents, or specifications, plan and settings.
 pub(crate) fn register_own_files(repository: &mut GitRepository, project: &Path, recipe: &Recipe) {
-    if recipe.plan.is_some() {
-        let specs = recipe.prompt.vars.get(SPECS_DIR).map(String::as_str);
-        let about = [PROJECT_DIRECTORY, ".gitignore"].into_iter().chain(specs);
-        repository.set_documents(&about.map(|path| project.join(path)).collect::<Vec<_>>());
-    }
+    let specs = recipe.plan.as_ref().and_then(|_| recipe.prompt.vars.get(SPECS_DIR));
+    let about = [PROJECT_DIRECTORY, ".gitignore"].into_iter().chain(specs.map(String::as_str));
+    repository.set_documents(&about.map(|path| project.join(path)).collect::<Vec<_>>());
     register_task_documents(repository, project, recipe);
 }
 

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use ralph_core::run_loop::fold::{FoldError, apply_event, start_state};
 use ralph_model::event::{Event, JOURNAL_VERSION, Recorded};
+use ralph_model::ids::Role;
 use ralph_model::recipe::Recipe;
 use ralph_model::run::RunState;
 use serde::Deserialize;
@@ -156,6 +157,8 @@ pub enum SyncTime {
 #[expect(clippy::wildcard_enum_match_arm, reason = "an event that is not known to be harmless")]
 pub const fn find_sync_time(event: &Event) -> SyncTime {
     match event {
+        // Its checkpoint says what the work tree was before the merge, which comes next.
+        Event::IterationStarted { role: Role::Merge, .. } => SyncTime::BeforeActing,
         Event::RunStarted { .. }
         | Event::Warned { .. }
         | Event::BaselineStarted { .. }

@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use ralph_testkit::sealed::{Sealed, merge_into};
+use ralph_testkit::sealed::{Running, Sealed, merge_into};
 
 use crate::{repository, run};
 
@@ -105,6 +105,30 @@ fn uncommitted_changes_are_refused_included_or_set_aside() {
         sealed.run_git(&["show", "--name-only", "--format=", "HEAD"]),
         "README.md\nnew.txt\nwork.txt\n"
     );
+}
+
+/// In a sandbox the settings are read-only; they stay as they are, like the rest of `.ralph/`.
+#[test]
+fn changes_are_set_aside_without_ralphs_own_files() {
+    let sealed = repository();
+    sealed.write_script(&worker(), &json!({ "commit": "ralph" }));
+    sealed.commit_all("Settings");
+    sealed.write_script(&worker(), &json!({ "commit": "ralph", "stuck": { "after": 5 } }));
+    sealed.write_file(".ralph/schema.json", "{}\n");
+    sealed.write_file("README.md", "# Changed\n");
+    sealed.write_file("new.txt", "new");
+    sealed.trust_project(&[]);
+    let mut command = sealed.build_command(env!("CARGO_BIN_EXE_ralph"));
+    command.args(["run", "-p", "work", "--set-aside"]).env_remove("RALPH_SANDBOX_BACKEND");
+    let end = Running::start_command(command).wait_for_end().expect_code(0);
+    assert!(
+        end.stderr.contains("are set aside until the run ends, on refs/ralph/"),
+        "{}",
+        end.stderr
+    );
+    assert_eq!(sealed.read_file("README.md"), "# Changed\n");
+    assert_eq!(sealed.read_file("new.txt"), "new");
+    assert_eq!(sealed.read_file(".ralph/schema.json"), "{}\n");
 }
 
 #[test]

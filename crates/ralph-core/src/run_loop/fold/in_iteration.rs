@@ -4,7 +4,7 @@ use ralph_model::agent_call_state::AgentCallState;
 use ralph_model::agent_output::Reply;
 use ralph_model::control::takes_notes;
 use ralph_model::event::{Event, Purpose, Recorded};
-use ralph_model::failure::FailureClass;
+use ralph_model::failure::{Failure, FailureClass};
 use ralph_model::gate::{GateResult, GateStatus, TestNumbers};
 use ralph_model::ids::{AskNumber, Role};
 use ralph_model::phase::{GateReview, Iteration, LandingPlan, LandingStep, Observed, Phase};
@@ -298,6 +298,24 @@ pub(super) fn record_work_range(state: &mut RunState, current: &Iteration) {
     }
 }
 
+/// Returns whether an agent was ended because the run has used up its time or money. The attempt
+/// did not fail: a run that is resumed with more asks again.
+fn is_ended_by_budget(
+    state: &RunState,
+    current: &Iteration,
+    ask: AskNumber,
+    reply: &Reply,
+) -> bool {
+    let is_limit = |failure: &Failure| {
+        matches!(failure.class, FailureClass::HardTimeout | FailureClass::TurnLimit)
+    };
+    let is_work = current.work().is_some_and(|it| it.pending == Some(ask) && it.wrong.is_none());
+    let budget = &state.recipe.limits.budget;
+    is_work
+        && reply.failure.as_ref().is_some_and(is_limit)
+        && budget.find_exhausted(state.total_usage(), state.ran).is_some()
+}
+
 /// Applies the reply to a call.
 fn apply_reply(
     state: &mut RunState,
@@ -311,7 +329,13 @@ fn apply_reply(
     state.calibration.learn_from_reply(reply);
     state.totals.leftovers += reply.end.leftovers.processes;
     let form = answer_check::check_answer_form(state, current, ask, reply);
+    let is_cut_off = is_ended_by_budget(state, current, ask, reply);
     let Some(asking) = current.find_pending_call(ask) else { return };
+    if is_cut_off {
+        asking.pending = None;
+        asking.last_failure.clone_from(&reply.failure);
+        return;
+    }
     agent_reply::apply_reply(asking, reply, form, at, &state.recipe);
     let is_refused =
         reply.failure.as_ref().is_some_and(|it| it.class == FailureClass::SchemaRefused);

@@ -3,7 +3,9 @@
 
 use serde_json::{Value, json};
 
-use super::{assert_clean, assert_statuses, build, handoff, list, made, project, settings};
+use super::{
+    assert_clean, assert_statuses, build, handoff, list, made, project, settings, statuses,
+};
 use super::{failure_branches, task, worker, writes};
 
 /// An agent that does one task wrong until its prompt contains a text.
@@ -356,4 +358,18 @@ fn after_a_rollback_the_prompt_says_where_the_work_is() {
     assert!(!prompts[1].contains("still in the work tree"), "{}", prompts[1]);
     assert!(!prompts[2].contains("Cookies only"), "{}", prompts[2]);
     assert!(prompts[2].contains("[a] Wrote it well. Passed the checks"), "{}", prompts[2]);
+}
+
+#[test]
+fn the_time_limit_of_a_run_costs_no_attempt() {
+    let command = "[ -e ../began ] || { touch ../began; sleep 60; }; echo x > $RALPH_TASK.txt";
+    let calls = json!([{ "do": [{ "run": { "command": command } }, handoff("Wrote it.")] }]);
+    let with = settings(json!({ "tasks": { "maxAttempts": 1 } }));
+    let sealed = project(&[task("a", &[])], &calls, &with);
+    build(&sealed, &["--max-time", "2s"]).expect_code(1).expect_stderr("time budget used up");
+    assert_eq!(statuses(&sealed), [("a".to_owned(), "in_progress".to_owned())]);
+    assert_eq!(failure_branches(&sealed), [""; 0]);
+    sealed.run_ralph(&["resume", "--max-time", "10m"]).expect_code(0);
+    assert_statuses(&sealed, &[("a", "done")]);
+    assert!(!sealed.prompts()[1].contains("Attempt 1"), "{}", sealed.prompts()[1]);
 }
