@@ -2,17 +2,12 @@
 //!
 //! Not here: rendering (`ralph_ui::graph`), and changing it, which agents do.
 
-use std::fs::Permissions;
-use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
-
 use ralph_core::memory::graph::{Graph, GraphSelection};
-use ralph_io::atomic_file;
 use ralph_io::store::graph::GraphFile;
 use ralph_model::outcome::ExitStatus;
 use ralph_ui::graph as view;
 
-use super::mcp;
+use super::{mcp, pages};
 use crate::cli::CommonArgs;
 use crate::cli::memory::{ExportArgs, MemoryArgs, MemoryCommand};
 use crate::cli_error::CliError;
@@ -66,18 +61,15 @@ fn export_graph(
         [(&args.html, view::render_page(graph, &chart)), (&args.mermaid, chart.text.clone())]
     {
         let Some(path) = path else { continue };
+        if pages::is_stdout(path) {
+            screen::print_data(&text);
+            continue;
+        }
         let place = project.directory.join(path);
-        write_public_file(&place, &text).map_err(|error| {
-            CliError::for_input(format!("cannot write `{}`: {error}", path.display()))
-        })?;
+        pages::write_result(&place, &path.display().to_string(), &text)?;
         if !common.quiet {
             screen::print_line(&format!("{} is written: {}.", path.display(), chart.extent));
         }
     }
     Ok(ExitStatus::Complete)
-}
-
-/// Writes a file that everyone with access to the project may read.
-fn write_public_file(path: &Path, text: &str) -> std::io::Result<()> {
-    atomic_file::replace_with(path, text.as_bytes(), Permissions::from_mode(0o644))
 }
