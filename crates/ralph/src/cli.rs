@@ -73,7 +73,7 @@ pub(crate) struct Cli {
 const COMMON_HEADING: &str = "Options of every command";
 
 /// Options of every command.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Default, Args)]
 pub(crate) struct CommonArgs {
     /// Work in this directory, not in the current one.
     #[arg(short = 'C', long, value_name = "DIR", global = true, help_heading = COMMON_HEADING)]
@@ -104,9 +104,10 @@ impl CommonArgs {
 }
 
 /// When to use color.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ColorChoice {
     /// On a terminal, unless the environment says otherwise.
+    #[default]
     Auto,
     /// Always.
     Always,

@@ -101,7 +101,7 @@ pub(crate) fn main(common: &CommonArgs, args: &DoctorArgs) -> Result<ExitStatus,
                 findings,
                 &screen.style,
                 clock,
-                screen::open_stdout(),
+                screen::open_data_output(),
             );
         };
         let is_short = screen.verbosity != Verbosity::Verbose;

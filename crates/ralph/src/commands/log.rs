@@ -221,12 +221,12 @@ fn print_raw_streams(run: &Path, only: Option<u32>) -> Result<ExitStatus, CliErr
     for (_, _, path) in streams {
         let mut reader = RawReader::open(&path).map_err(unreadable)?;
         let printed = if screen::is_stdout_terminal() {
-            copy_harmless(&mut reader, &mut screen::open_stdout())
+            copy_harmless(&mut reader, &mut screen::open_data_output())
         } else {
-            io::copy(&mut reader, &mut screen::open_stdout()).map(drop)
+            io::copy(&mut reader, &mut screen::open_data_output()).map(drop)
         };
         if printed.is_err() {
-            // The reader has closed the pipe.
+            // The reader has closed the pipe, or the disk is full.
             break;
         }
     }

@@ -263,8 +263,9 @@ fn print_report(event: &WorkerEvent, as_json: bool) {
     } else {
         describe_report(event).map(|line| format!("{line}\n"))
     };
-    // The reader may be gone; the job continues.
-    let _ = line.map(|line| screen::try_print_data(&line));
+    if let Some(line) = line {
+        screen::print_event(&line);
+    }
 }
 
 fn describe_report(event: &WorkerEvent) -> Option<String> {

@@ -6,7 +6,7 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use ralph_testkit::sealed::{Finished, Running, Sealed};
 use serde_json::json;
 
-use crate::{done, repository, run};
+use crate::{done, repository, run, sealed};
 
 /// Runs a shell command; `ralph` is the built binary.
 fn run_in_shell(sealed: &Sealed, script: &str) -> Finished {
@@ -57,4 +57,48 @@ fn a_page_is_written_to_what_has_the_name() {
         }
     }
     assert!(!sealed.project_dir().join("-").exists());
+}
+
+#[test]
+fn lost_output_is_an_error() {
+    let sealed = with_run();
+    for words in [
+        "report --json",
+        "report --html -",
+        "log",
+        "log --json",
+        "log --raw",
+        "status",
+        "status --json",
+        "completions bash",
+        "man",
+        "init --print-schema",
+        "memory export",
+        "memory",
+        "stats",
+        "doctor --agent sim",
+        "help gates",
+        "run -p base --dry-run",
+        "--version",
+        "--help",
+        "",
+    ] {
+        let end = run_in_shell(&sealed, &format!("ralph {words} > /dev/full"));
+        assert!(matches!(end.code, Some(1 | 4)), "{words}: {:?} {}", end.code, end.stderr);
+        assert!(
+            end.stderr.contains("cannot write to stdout: No space left"),
+            "{words}: {}",
+            end.stderr
+        );
+        // A reader that has seen enough is no error.
+        let end = run_in_shell(&sealed, &format!("{{ ralph {words}; echo $? >&2; }} | true"));
+        assert!(!end.stderr.contains("cannot write"), "{words}: {}", end.stderr);
+    }
+}
+
+#[test]
+fn a_run_continues_without_its_terminal() {
+    let sealed = sealed();
+    sealed.write_script(&done(), &json!({}));
+    run_in_shell(&sealed, "ralph run -p base > /dev/full 2>&1").expect_code(0);
 }

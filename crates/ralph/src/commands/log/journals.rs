@@ -17,7 +17,7 @@ use ralph_ui::view::{TerminalView, ViewOptions};
 
 use super::{EventContext, LogFilter};
 use crate::cli_error::CliError;
-use crate::screen;
+use crate::screen::{self, DataOutput};
 
 /// The journals of a run and of workers.
 pub(super) struct LogJournals {
@@ -36,7 +36,7 @@ struct FilteredJournal {
     next: Option<(Recorded, String)>,
     state: Option<RunState>,
     filter: LogFilter,
-    view: TerminalView<std::io::Stdout>,
+    view: TerminalView<DataOutput>,
     is_read: bool,
 }
 
@@ -91,7 +91,7 @@ impl LogJournals {
 impl FilteredJournal {
     fn open(files: &RunDir, filter: LogFilter, options: ViewOptions) -> Result<Self, CliError> {
         let tail = JournalTail::open(&files.journal_path()).map_err(CliError::from_input_error)?;
-        let view = TerminalView::new(screen::open_stdout(), options);
+        let view = TerminalView::new(screen::open_data_output(), options);
         Ok(Self { tail, next: None, state: None, filter, view, is_read: true })
     }
 
