@@ -104,10 +104,18 @@ fn check_repository(project: &Project) -> HostCheck {
             let top = repository.top().display();
             HostCheck::new(NAME, Health::Good, format!("the repository is {top}"))
         }
-        Ok(RepositoryDiscovery::NotFound | RepositoryDiscovery::NoGit) => {
-            HostCheck::new(NAME, Health::Warning, "this is not a git repository")
-                .with_hint("run `git init`, so that work can be compared, committed and undone")
-        }
+        Ok(found) => match (project.find_git_problem(), found) {
+            (Some(problem), _) => {
+                let check = HostCheck::new(NAME, Health::Bad, problem.message);
+                problem.hints.into_iter().fold(check, HostCheck::with_hint)
+            }
+            // The line about git says how to fix that.
+            (None, RepositoryDiscovery::NoGit) => {
+                HostCheck::new(NAME, Health::Warning, "git cannot look for a repository here")
+            }
+            (None, _) => HostCheck::new(NAME, Health::Warning, "this is not a git repository")
+                .with_hint("run `git init`, so that work can be compared, committed and undone"),
+        },
         Err(error) => HostCheck::new(NAME, Health::Bad, error.message),
     }
 }

@@ -131,7 +131,7 @@ impl RunContext {
                 "Resuming after a stop of {paused_for}; it does not count against any limit."
             ));
         });
-        let repository = project.find_repository(&watch)?;
+        let repository = project.find_repository_for_work(&watch)?;
         let layout = project.find_layout_in(loaded, repository.as_ref())?;
         layout.prepare_state().map_err(CliError::from_input_error)?;
         let lock =

@@ -35,7 +35,8 @@ pub(super) const DOCTOR_CODES: &str = "\
 Exit codes:
     0  every agent in the settings can be called
     2  there are mistakes in the settings, or they ask for what you did not accept
-    4  no agent is set, or one is not installed or cannot run";
+    4  no agent is set, or one is not installed or cannot run
+    5  there is a git repository that git cannot use";
 
 pub(super) const PLANNING: &str = "\
 From specifications: the agent writes .ralph/implementation_plan.md, and reports when it covers

@@ -120,6 +120,44 @@ fn commits_need_a_repository() {
 }
 
 #[test]
+fn a_repository_that_git_cannot_use_is_refused() {
+    let commands = [
+        &["run", "-p", "base"][..],
+        &["run", "-p", "base", "--dry-run"],
+        &["build"],
+        &["plan"],
+        &["archive"],
+    ];
+    let sealed = repository();
+    sealed.write_script(&done(), &json!({}));
+    sealed.write_file("plan.json", r#"{"project":"x","tasks":[{"id":"T1","title":"t","description":"d","status":"pending","order":1,"acceptance_criteria":["a"],"depends_on":[]}]}"#);
+    sealed.write_file("ralph/prd.md", "# Notes\n\nSearch in notes.\n");
+    let run_without_git = |words: &[&str]| {
+        let mut command = sealed.build_command(env!("CARGO_BIN_EXE_ralph"));
+        command.args(words).env("PATH", sealed.bin_dir());
+        ralph_testkit::sealed::Running::start_command(command).wait_for_end()
+    };
+    for words in commands {
+        run_without_git(words).expect_code(5).expect_stderr("git cannot be started");
+    }
+    let doctor = run_without_git(&["doctor"]).expect_code(5);
+    assert!(!doctor.stdout.contains("git init"), "{}", doctor.stdout);
+    assert!(doctor.stdout.contains("✘ there is a repository"), "{}", doctor.stdout);
+
+    sealed.write_file(".git/HEAD", "");
+    for words in commands {
+        sealed.run_ralph(words).expect_code(5).expect_stderr("/.git` is damaged");
+    }
+    let doctor = sealed.run_ralph(&["doctor"]).expect_code(5);
+    assert!(!doctor.stdout.contains("git init"), "{}", doctor.stdout);
+    sealed.write_file(".git/HEAD", "ref: refs/heads/main\n");
+    sealed.run_ralph(&["doctor"]).expect_code(0);
+    fs::remove_dir_all(sealed.project_dir().join(".git/objects")).expect("removed");
+    run(&sealed, &[]).expect_code(5).expect_stderr("/.git` is damaged");
+    assert_eq!(sealed.runs().len(), 0);
+}
+
+#[test]
 fn a_bare_repository_is_refused() {
     let sealed = sealed();
     sealed.run_git(&["init", "--bare", "--quiet", "."]);
