@@ -158,6 +158,15 @@ fn a_repository_that_git_cannot_use_is_refused() {
 }
 
 #[test]
+fn a_job_that_is_none_is_refused() {
+    let sealed = repository();
+    for job in ["refs/x", "jobs/x", "x/jobs/y"] {
+        let words = ["worker", "--job", job, "--remote", "nope"];
+        sealed.run_ralph(&words).expect_code(2).expect_stderr("is not the ref of a job");
+    }
+}
+
+#[test]
 fn a_bare_repository_is_refused() {
     let sealed = sealed();
     sealed.run_git(&["init", "--bare", "--quiet", "."]);
