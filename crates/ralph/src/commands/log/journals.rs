@@ -38,6 +38,7 @@ struct FilteredJournal {
     filter: LogFilter,
     view: TerminalView<DataOutput>,
     is_read: bool,
+    has_shown: bool,
 }
 
 impl LogJournals {
@@ -76,6 +77,15 @@ impl LogJournals {
         self.open.iter().all(|it| it.is_read && it.view.first_error().is_none())
     }
 
+    /// Fails if nothing is shown because the run has no such task or iteration.
+    pub(super) fn check_filter_matches(&self) -> Result<(), CliError> {
+        let first = &self.open[0];
+        match &first.state {
+            Some(state) if !self.open.iter().any(|it| it.has_shown) => first.filter.check(state),
+            Some(_) | None => Ok(()),
+        }
+    }
+
     fn open_awaited(&mut self) -> Result<(), CliError> {
         for worker in self.awaited.clone() {
             let Some(known) = find_worker_run(&self.root, &worker) else { continue };
@@ -92,7 +102,7 @@ impl FilteredJournal {
     fn open(files: &RunDir, filter: LogFilter, options: ViewOptions) -> Result<Self, CliError> {
         let tail = JournalTail::open(&files.journal_path()).map_err(CliError::from_input_error)?;
         let view = TerminalView::new(screen::open_data_output(), options);
-        Ok(Self { tail, next: None, state: None, filter, view, is_read: true })
+        Ok(Self { tail, next: None, state: None, filter, view, is_read: true, has_shown: false })
     }
 
     /// Returns the time of the next event, if there is one.
@@ -109,6 +119,7 @@ impl FilteredJournal {
         // A journal that does not fold can still be printed.
         if json && !self.filter.needs_context() {
             if self.filter.shows(&recorded, None) {
+                self.has_shown = true;
                 self.print_text(&text);
             }
             return Ok(None);
@@ -121,6 +132,7 @@ impl FilteredJournal {
         .map_err(CliError::from_input_error)?;
         let place = EventContext::for_event(&recorded.event, &now).or(before);
         if self.filter.shows(&recorded, place.as_ref()) {
+            self.has_shown = true;
             if json {
                 self.print_text(&text);
             } else {
