@@ -16,7 +16,7 @@ mod wizard;
 
 use std::path::Path;
 
-use draft::{SettingsDraft, format_gate};
+use draft::{SettingsDraft, format_gate, format_review_gate};
 use ralph_core::project::detection::ProjectCheck;
 use ralph_io::process::Watch;
 use ralph_io::store::{LockError, RunLock};
@@ -54,6 +54,7 @@ pub(crate) fn main(common: &CommonArgs, args: &InitArgs) -> Result<ExitStatus, C
     if !args.dry_run {
         check_no_active_run(&project, &loaded)?;
     }
+    check_gates_can_be_set(&project, args)?;
     let mut setup = InitSetup {
         project: &project,
         loaded: &loaded,
@@ -119,6 +120,16 @@ fn find_agents(
     };
     agents[..=position].rotate_right(1);
     Ok(agents)
+}
+
+/// Fails if existing settings are kept that do not get the gates that the user names.
+fn check_gates_can_be_set(project: &Project, args: &InitArgs) -> Result<(), CliError> {
+    if args.gates.is_empty() || !has_settings(project) {
+        return Ok(());
+    }
+    let gates = args.gates.iter().map(|it| format_review_gate(*it)).collect::<Vec<_>>().join(", ");
+    Err(CliError::for_input(format!("{SETTINGS} is there, and is kept"))
+        .with_hint(format!("add to the gates there: \"gates\": [{gates}]")))
 }
 
 /// The inputs of the plan.
