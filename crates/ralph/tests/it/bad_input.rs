@@ -40,6 +40,33 @@ fn the_prompt_is_given_exactly_once() {
 }
 
 #[test]
+fn a_task_file_that_is_none_is_explained() {
+    let sealed = repository();
+    sealed.write_script(&done(), &json!({}));
+    fs::create_dir_all(sealed.project_dir().join("ralph")).expect("a directory");
+    sealed.write_file("specs/overview.md", "# Search\n\nSearch in notes.\n");
+    sealed.write_file("ralph/prd.md", "# Notes\n\nSearch in notes.\n");
+    let link = sealed.project_dir().join("ralph/tasks.json");
+    for (target, expect) in [
+        ("../gone/tasks.json", "is a link to `../gone/tasks.json`, which does not exist"),
+        ("tasks.json", "is a link to `tasks.json`, which cannot be followed"),
+    ] {
+        symlink(target, &link).expect("a link");
+        for words in [&["build"][..], &["plan"], &["tasks", "list"], &["tasks", "validate"]] {
+            sealed.run_ralph(words).expect_code(2).expect_stderr(expect);
+        }
+        fs::remove_file(&link).expect("removed");
+    }
+    sealed.write_file("docs/tasks.md", "- [ ] Search\n");
+    sealed
+        .run_ralph(&["build", "--plan", "docs/tasks.md"])
+        .expect_code(2)
+        .expect_stderr("`docs/tasks.md` is Markdown")
+        .expect_stderr("`ralph init --from docs/tasks.md`");
+    assert_eq!(sealed.runs().len(), 0);
+}
+
+#[test]
 fn all_settings_errors_are_reported_at_once() {
     let sealed = sealed();
     sealed.write_file(
