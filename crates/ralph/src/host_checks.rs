@@ -77,6 +77,8 @@ pub(crate) fn check_host(project: &Project, loaded: &LoadedSettings) -> Vec<Host
         .into_iter()
         .map(|it| HostCheck::new(it.name, Health::Warning, it.title).with_hint(it.hint))
         .collect();
+    let warnings = loaded.warnings.iter();
+    checks.extend(warnings.map(|it| HostCheck::new("settings", Health::Warning, it.as_str())));
     checks.extend([check_git(project), check_repository(project), check_state(project, loaded)]);
     checks.extend(check_clones(project, loaded));
     checks.extend(check_runs(project, loaded));

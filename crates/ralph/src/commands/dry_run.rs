@@ -67,7 +67,7 @@ pub(crate) fn print_start(
     let recipe = &preview.foreseen.state.recipe;
     text.push_str(&format!("\nUp to {} iterations, until {until}.\n", recipe.limits.iterations));
     text.push_str(&describe_next(&preview, &calls, options.incomplete));
-    let mut warnings = Vec::new();
+    let mut warnings = loaded.warnings.clone();
     if let Some(call) = &preview.call {
         text.push_str(&describe_gates(recipe));
         text.push_str(&describe_landing(&preview, &calls));

@@ -67,6 +67,23 @@ fn a_task_file_that_is_none_is_explained() {
 }
 
 #[test]
+fn a_misspelled_variable_is_warned_about_in_every_check() {
+    let sealed = repository();
+    sealed.write_script(&done(), &json!({}));
+    for words in [&["run", "-p", "x", "--dry-run"][..], &["doctor"], &["run", "-p", "x"]] {
+        let mut command = sealed.build_command(env!("CARGO_BIN_EXE_ralph"));
+        command.args(words).env("RALPH_MAX_TURN", "5");
+        let end = ralph_testkit::sealed::Running::start_command(command).wait_for_end();
+        let end = end.expect_code(0);
+        let text = end.stdout + &end.stderr;
+        assert!(
+            text.contains("RALPH_MAX_TURN is not a setting (did you mean"),
+            "{words:?}: {text}"
+        );
+    }
+}
+
+#[test]
 fn all_settings_errors_are_reported_at_once() {
     let sealed = sealed();
     sealed.write_file(
