@@ -27,7 +27,8 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 pub(crate) use clean::{CleanArgs, ClonesArgs};
 pub(crate) use context::ContextArgs;
 pub(crate) use guidance::{
-    CompletionsArgs, HelpArgs, ManArgs, build_complete_command, with_complete_help, with_suggestion,
+    CompletionsArgs, HelpArgs, ManArgs, build_complete_command, check_prompt_is_no_value,
+    with_complete_help, with_suggestion,
 };
 pub(crate) use init::{InitArgs, ReviewGateChoice, WorkflowChoice};
 pub(crate) use plugin::{PluginArgs, PluginCommand, PluginInstallArgs};

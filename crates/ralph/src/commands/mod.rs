@@ -93,6 +93,9 @@ pub(crate) fn run_command_line(arguments: Vec<OsString>) -> ExitCode {
             return print_clap_error(&error);
         }
     };
+    if let Err(error) = cli::check_prompt_is_no_value(&cli) {
+        return print_clap_error(&error);
+    }
     enclosing_project::start_in_project_above(&mut cli);
     let common = &cli.common;
     let Some(command) = cli.command else {
