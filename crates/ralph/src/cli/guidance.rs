@@ -3,8 +3,10 @@
 //! Not here: what they print.
 
 use std::env;
+use std::ops::RangeBounds;
 use std::path::PathBuf;
 
+use clap::builder::RangedI64ValueParser;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, Command, CommandFactory as _, ValueEnum};
 
@@ -193,6 +195,11 @@ fn find_command_tip(word: &str) -> Option<&'static str> {
         "version" => "`ralph --version` prints the version",
         _ => return None,
     })
+}
+
+/// Returns what reads a number in a range.
+pub(super) fn read_count(range: impl RangeBounds<i64>) -> RangedI64ValueParser<u32> {
+    RangedI64ValueParser::new().range(range)
 }
 
 /// Reads an amount of money.
