@@ -283,8 +283,10 @@ fn bad_input_and_a_full_inbox_are_handled() {
     sealed.run_ralph(&["skip", "a"]).expect_code(1).expect_stderr("has no task list");
     let words: Vec<String> = vec!["y".repeat(100_000); 10];
     let long: Vec<&str> = ["note"].into_iter().chain(words.iter().map(String::as_str)).collect();
-    sealed.run_ralph(&long).expect_code(1).expect_stderr("1000009 characters, and 4000 fit");
-    sealed.run_ralph(&["note", " "]).expect_code(1).expect_stderr("it is empty");
+    sealed.run_ralph(&long).expect_code(2).expect_stderr("1000009 characters, and 4000 fit");
+    sealed.run_ralph(&["note", " "]).expect_code(2).expect_stderr("The note is empty");
+    let words = ["note", "--task", "US-1", "Use tabs."];
+    sealed.run_ralph(&words).expect_code(2).expect_stderr("without --task reaches its next prompt");
     // Two users at once.
     let both: Vec<_> =
         ["one", "two"].map(|text| sealed.start_ralph(&["note", text])).into_iter().collect();
