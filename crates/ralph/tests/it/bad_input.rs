@@ -92,6 +92,16 @@ fn a_misspelled_variable_is_warned_about_in_every_check() {
 }
 
 #[test]
+fn a_number_is_a_duration_in_seconds() {
+    let sealed = sealed();
+    sealed.write_script(&done(), &json!({ "budget": { "maxTime": "90" } }));
+    run(&sealed, &[]).expect_code(0);
+    run(&sealed, &["--max-time", "90"]).expect_code(0);
+    let words = ["clean", "--older-than", "30"];
+    sealed.run_ralph(&words).expect_code(2).expect_stderr("--older-than 30d");
+}
+
+#[test]
 fn all_settings_errors_are_reported_at_once() {
     let sealed = sealed();
     sealed.write_file(
