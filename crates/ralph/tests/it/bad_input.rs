@@ -102,6 +102,21 @@ fn a_number_is_a_duration_in_seconds() {
 }
 
 #[test]
+fn a_home_that_cannot_be_used_is_named() {
+    let sealed = sealed();
+    sealed.write_script(&done(), &json!({}));
+    let start = |home: &str| {
+        let mut command = sealed.build_command(env!("CARGO_BIN_EXE_ralph"));
+        command.args(["run", "-p", "base"]).env("HOME", home).env_remove("XDG_STATE_HOME");
+        ralph_testkit::sealed::Running::start_command(command).wait_for_end().expect_code(2)
+    };
+    for home in ["", "relative"] {
+        start(home).expect_stderr("neither HOME nor XDG_STATE_HOME is an absolute path");
+    }
+    start("/proc/nobody").expect_stderr("`stateDir` in the settings, or XDG_STATE_HOME");
+}
+
+#[test]
 fn all_settings_errors_are_reported_at_once() {
     let sealed = sealed();
     sealed.write_file(
