@@ -28,6 +28,7 @@ fn the_prompt_is_given_exactly_once() {
         (&["run", "--sandbox", "native"], "write --sandbox=native"),
         (&["build", "--sandbox", "native"], "write --sandbox=native"),
         (&["build", "--branch", "foo"], "write --branch=foo"),
+        (&["trust", "nonexist"], "Cannot open the project `nonexist`"),
         (&["run", "-p", "x", "--max-cost=nan"], "--max-cost"),
         (&["run", "-p", "x", "--max-cost=much"], "write an amount in US dollars, such as 20"),
         (&["run", "-p", "x", "--max-time", "soon"], "--max-time"),
@@ -114,6 +115,21 @@ fn a_home_that_cannot_be_used_is_named() {
         start(home).expect_stderr("neither HOME nor XDG_STATE_HOME is an absolute path");
     }
     start("/proc/nobody").expect_stderr("`stateDir` in the settings, or XDG_STATE_HOME");
+}
+
+#[test]
+fn hints_name_what_helps() {
+    let sealed = sealed();
+    let end = run(&sealed, &["--agent", "/"]).expect_code(4);
+    assert!(!end.stderr.contains("install `/`"), "{}", end.stderr);
+    sealed.write_file(".ralph/settings.json", r#"{"agent": {"kind": "sim"}}"#);
+    run(&sealed, &[]).expect_code(2).expect_stderr("needs a scenario file");
+    let end = sealed.run_ralph(&["sandbox", "exec", "--backend", "sbx", "true"]);
+    assert!(
+        !end.stderr.contains("--sandbox=") && !end.stderr.contains("--no-sandbox"),
+        "{}",
+        end.stderr
+    );
 }
 
 #[test]
