@@ -20,9 +20,22 @@ pub(crate) fn main(common: &CommonArgs, args: &MemoryArgs) -> Result<ExitStatus,
     let project = Project::open_nearest(common)?;
     let path = mcp::find_graph_path(&project.directory, args.file.as_deref())
         .map_err(CliError::from_input_error)?;
+    if args.file.is_some() && !path.exists() {
+        return Err(CliError::for_input(format!("there is no file `{}`", path.display()))
+            .with_hint("without --file, the memory of this project is shown"));
+    }
     let mut file = GraphFile::new(&path);
-    let read = file.read_graph().map(|_| ());
-    mcp::print_notices(file.take_notices());
+    let read = file.read_graph().map(|it| it.entities.is_empty());
+    let notices = file.take_notices();
+    let is_empty = *read.as_ref().unwrap_or(&false);
+    if is_empty && !notices.is_empty() {
+        return Err(CliError::for_input(format!(
+            "`{}` is not a knowledge graph: none of its lines can be read",
+            path.display()
+        ))
+        .with_hint("each line of one is a JSON object of the type `entity` or `relation`"));
+    }
+    mcp::print_notices(notices);
     read.map_err(CliError::from_input_error)?;
     let graph = file.read_graph().map_err(CliError::from_input_error)?;
     let show = |selection: &GraphSelection<'_>, nothing: &str| {
