@@ -111,7 +111,8 @@ pub(crate) fn run_command_line(arguments: Vec<OsString>) -> ExitCode {
         },
         CliCommand::Hook(args) if args.event != "explain" => return hook::answer_hook(&args.event),
         CliCommand::Sandbox(args) => match sandbox::main(common, &args) {
-            Ok(code) => return code,
+            Ok(code) if screen::find_stdout_error().is_none() => return code,
+            Ok(_) => Ok(ExitStatus::Complete),
             Err(complaint) => Err(complaint),
         },
         CliCommand::Archive(args) => archive::main(common, &args),

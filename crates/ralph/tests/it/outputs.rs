@@ -78,6 +78,7 @@ fn lost_output_is_an_error() {
         "stats",
         "doctor --agent sim",
         "help gates",
+        "sandbox show",
         "run -p base --dry-run",
         "--version",
         "--help",
