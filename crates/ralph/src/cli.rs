@@ -27,8 +27,7 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 pub(crate) use clean::{CleanArgs, ClonesArgs};
 pub(crate) use context::ContextArgs;
 pub(crate) use guidance::{
-    CompletionsArgs, HelpArgs, ManArgs, build_complete_command, check_prompt_is_no_value,
-    with_complete_help, with_suggestion,
+    CompletionsArgs, HelpArgs, ManArgs, build_complete_command, parse_command_line,
 };
 pub(crate) use init::{InitArgs, ReviewGateChoice, WorkflowChoice};
 pub(crate) use plugin::{PluginArgs, PluginCommand, PluginInstallArgs};
@@ -295,7 +294,7 @@ pub(crate) struct LimitArgs {
     #[arg(
         long,
         value_name = "N",
-        value_parser = clap::value_parser!(u64).range(1..),
+        value_parser = clap::builder::RangedI64ValueParser::<u64>::new().range(1..),
         allow_negative_numbers = true
     )]
     pub(crate) max_tokens: Option<u64>,

@@ -78,11 +78,13 @@ pub(crate) fn check_link(project: &Project, path: &Path) -> Result<(), CliError>
     let (Ok(target), Err(error)) = (path.read_link(), path.metadata()) else { return Ok(()) };
     let shown = path.strip_prefix(&project.directory).unwrap_or(path).display();
     let target = target.display();
-    let message = match error.kind() {
-        ErrorKind::NotFound => format!("`{shown}` is a link to `{target}`, which does not exist"),
-        _ => format!("`{shown}` is a link to `{target}`, which cannot be followed: {error}"),
+    let why = if error.kind() == ErrorKind::NotFound {
+        "does not exist".to_owned()
+    } else {
+        format!("cannot be followed: {error}")
     };
-    Err(CliError::for_input(message).with_hint("remove the link, or create the file that it names"))
+    Err(CliError::for_input(format!("`{shown}` is a link to `{target}`, which {why}"))
+        .with_hint("remove the link, or create the file that it names"))
 }
 
 /// Returns the error for a file with mistakes, with paths relative to the project directory.

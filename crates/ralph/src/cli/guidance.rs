@@ -3,12 +3,13 @@
 //! Not here: what they print.
 
 use std::env;
+use std::ffi::OsString;
 use std::ops::RangeBounds;
 use std::path::PathBuf;
 
 use clap::builder::RangedI64ValueParser;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Args, Command, CommandFactory as _, ValueEnum};
+use clap::{Args, Command, CommandFactory as _, Parser as _, ValueEnum};
 
 use ralph_core::nearest::find_nearest;
 
@@ -77,8 +78,16 @@ fn build_subcommands(command: &mut Command) {
     }
 }
 
+/// Parses the command line. Errors have the complete help or what was probably meant.
+pub(crate) fn parse_command_line(arguments: Vec<OsString>) -> Result<Cli, clap::Error> {
+    let cli = Cli::try_parse_from(arguments)
+        .map_err(|error| with_suggestion(with_complete_help(error)))?;
+    check_prompt_is_no_value(&cli)?;
+    Ok(cli)
+}
+
 /// Replaces the help of a request for help by that of the complete command line.
-pub(crate) fn with_complete_help(error: clap::Error) -> clap::Error {
+fn with_complete_help(error: clap::Error) -> clap::Error {
     let is_help = matches!(
         error.kind(),
         ErrorKind::DisplayHelp | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
@@ -91,7 +100,7 @@ pub(crate) fn with_complete_help(error: clap::Error) -> clap::Error {
 }
 
 /// Adds what was probably meant to an error about an unknown command or option.
-pub(crate) fn with_suggestion(mut error: clap::Error) -> clap::Error {
+fn with_suggestion(mut error: clap::Error) -> clap::Error {
     let read_word = |error: &clap::Error, kind| match error.get(kind) {
         Some(ContextValue::String(word)) => word.clone(),
         _ => String::new(),
@@ -149,8 +158,8 @@ pub(crate) fn with_suggestion(mut error: clap::Error) -> clap::Error {
     error
 }
 
-/// Returns the error for a command line that has the value of `--sandbox` as its prompt.
-pub(crate) fn check_prompt_is_no_value(cli: &Cli) -> Result<(), clap::Error> {
+/// Fails if the prompt is what was meant as the value of `--sandbox`.
+fn check_prompt_is_no_value(cli: &Cli) -> Result<(), clap::Error> {
     let Some(CliCommand::Run(RunArgs { words: Some(prompt), .. })) = &cli.command else {
         return Ok(());
     };

@@ -126,13 +126,11 @@ impl LogFilter {
     /// Fails if a run has no such task or iteration.
     fn check(&self, state: &RunState) -> Result<(), CliError> {
         if let Some(task) = &self.task {
-            match &state.tasks {
-                Some(tasks) => drop(find_task_id(&tasks.list, &task.0)?),
-                None => {
-                    let message = format!("there is no task `{task}`: the run has no task list");
-                    return Err(CliError::for_input(message));
-                }
-            }
+            let Some(tasks) = &state.tasks else {
+                let message = format!("there is no task `{task}`: the run has no task list");
+                return Err(CliError::for_input(message));
+            };
+            find_task_id(&tasks.list, &task.0)?;
         }
         self.iteration.map_or(Ok(()), |wanted| check_iteration(wanted, state.iterations))
     }

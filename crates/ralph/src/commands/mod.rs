@@ -42,14 +42,13 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
 
-use clap::Parser as _;
 use clap::error::ErrorKind;
 use ralph_io::gates::GateSlots;
 use ralph_io::sandbox::{SETUP_ERROR_PREFIX, SETUP_FAILED_CODE};
 use ralph_model::outcome::ExitStatus;
 
 use crate::cli::memory::McpServerChoice;
-use crate::cli::{self, Cli, CliCommand, CommonArgs, WELCOME};
+use crate::cli::{self, CliCommand, CommonArgs, WELCOME};
 use crate::cli_error::CliError;
 use crate::enclosing_project;
 use crate::screen::{self, OutputStyle};
@@ -86,16 +85,10 @@ pub(crate) fn run_command_line(arguments: Vec<OsString>) -> ExitCode {
     {
         return code;
     }
-    let mut cli = match Cli::try_parse_from(arguments) {
+    let mut cli = match cli::parse_command_line(arguments) {
         Ok(cli) => cli,
-        Err(error) => {
-            let error = cli::with_suggestion(cli::with_complete_help(error));
-            return print_clap_error(&error);
-        }
+        Err(error) => return print_clap_error(&error),
     };
-    if let Err(error) = cli::check_prompt_is_no_value(&cli) {
-        return print_clap_error(&error);
-    }
     enclosing_project::start_in_project_above(&mut cli);
     let common = &cli.common;
     let Some(command) = cli.command else {

@@ -21,7 +21,7 @@ fn the_prompt_is_given_exactly_once() {
         (&["run", "-p", "x", "-m", "0"], "0"),
         (&["run", "-p", "x", "--max-cost=-1"], "--max-cost"),
         (&["run", "-p", "x", "--max-cost", "-1"], "for example --max-cost 5"),
-        (&["run", "-p", "x", "--max-tokens", "-1"], "invalid value '-1' for '--max-tokens <N>'"),
+        (&["run", "-p", "x", "--max-tokens", "-1"], "'--max-tokens <N>': -1 is not in 1.."),
         (&["run", "-p", "x", "-m", "-5"], "invalid value '-5' for '--maximum-iterations <N>'"),
         (&["run", "-p", "x", "--max-time", "-90"], "--max-time: `-90` is not a duration"),
         (&["build", "-5"], "invalid value '-5' for '[N]'"),
@@ -114,7 +114,7 @@ fn a_home_that_cannot_be_used_is_named() {
     for home in ["", "relative"] {
         start(home).expect_stderr("neither HOME nor XDG_STATE_HOME is an absolute path");
     }
-    start("/proc/nobody").expect_stderr("`stateDir` in the settings, or XDG_STATE_HOME");
+    start("/proc/home").expect_stderr("`stateDir` in the settings, or XDG_STATE_HOME");
 }
 
 #[test]
