@@ -17,28 +17,6 @@ fn init(sealed: &Sealed, words: &[&str]) -> Finished {
 }
 
 #[test]
-fn init_is_refused_while_a_run_is_active() {
-    let sealed = repository();
-    let deeds =
-        json!([{ "touch": "at-work" }, { "waitFor": { "path": "continue" } }, { "claim": "DONE" }]);
-    sealed.write_script(&json!([{ "do": deeds }]), &json!({}));
-    init(&sealed, &["--name", "Notes"]).expect_code(0);
-    let list = sealed.read_file("ralph/tasks.json");
-    let run = sealed.start_ralph(&["run", "-p", "base"]);
-    sealed.wait_for("at-work");
-    for words in [&["--name", "Other", "--force"][..], &["--name", "Other"]] {
-        init(&sealed, words).expect_code(3).expect_stderr("Another run is active");
-    }
-    let words = ["init", "--yes", "--force"];
-    sealed.run_ralph(&words).expect_code(3).expect_stderr("ralph init --dry-run");
-    init(&sealed, &["--name", "Other", "--force", "--dry-run"]).expect_code(0);
-    assert_eq!(sealed.read_file("ralph/tasks.json"), list);
-    sealed.write_file("continue", "");
-    run.wait_for_end().expect_code(0);
-    init(&sealed, &["--name", "Other", "--force"]).expect_code(0);
-}
-
-#[test]
 fn a_fresh_project_gets_everything() {
     let sealed = repository();
     sealed.write_file("Cargo.toml", "[package]\nname = \"x\"\n");

@@ -78,7 +78,6 @@ fn lost_output_is_an_error() {
         "stats",
         "doctor --agent sim",
         "help gates",
-        "sandbox show",
         "run -p base --dry-run",
         "--version",
         "--help",
