@@ -11,8 +11,14 @@ use super::registry::find_adapter;
 
 /// Returns a hint on how to install the program of an agent.
 pub fn find_install_hint(kind: AgentKind, command: &str) -> String {
-    let hint = find_adapter(kind).install_hint.map(str::to_owned);
-    hint.unwrap_or_else(|| format!("install `{command}`, or set `agent.command`"))
+    match find_adapter(kind).install_hint {
+        Some(hint) => hint.to_owned(),
+        None if command.contains('/') => {
+            "`agent.command` and --agent name a program on the PATH, or an executable file"
+                .to_owned()
+        }
+        None => format!("install `{command}`, or set `agent.command`"),
+    }
 }
 
 /// Returns a warning if an environment variable decides who pays.

@@ -22,6 +22,32 @@ pub fn replace_with(path: &Path, content: &[u8], permissions: Permissions) -> io
     replace_and_hold(path, content, permissions).map(drop)
 }
 
+/// Writes a file that the user names as the place of a result. Follows symbolic links, keeps the
+/// permissions of a file that exists, and fails if it is read-only. A device or a pipe is written
+/// to, not replaced.
+pub fn write_named_output(path: &Path, content: &[u8], new: Permissions) -> io::Result<()> {
+    let about = match path.metadata() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return if path.symlink_metadata().is_ok() {
+                // A link that leads nowhere yet: this creates its target.
+                std::fs::write(path, content)
+            } else {
+                replace_with(path, content, new)
+            };
+        }
+        found => found?,
+    };
+    if about.is_file() {
+        if about.permissions().readonly() {
+            return Err(io::ErrorKind::PermissionDenied.into());
+        }
+        // Renaming needs no permission to write to the file itself.
+        OpenOptions::new().write(true).open(path)?;
+        return replace_with(&path.canonicalize()?, content, about.permissions());
+    }
+    OpenOptions::new().write(true).open(path)?.write_all(content)
+}
+
 /// Replaces a file like [`replace_with`], and returns the new one, open: as long as it is held, no
 /// other file can have its inode number.
 pub fn replace_and_hold(path: &Path, content: &[u8], permissions: Permissions) -> io::Result<File> {
@@ -258,6 +284,53 @@ mod tests {
         fs::remove_dir(&scratch).expect("removed");
         replace_via_scratch(&scratch, &path, b"newer", permissions()).expect_err("no place");
         assert_eq!(fs::read(&path).expect("readable"), b"new");
+    }
+
+    #[test]
+    fn a_named_output_goes_to_what_has_the_name() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = |name: &str| directory.path().join(name);
+        let write = |name: &str, text: &str| {
+            write_named_output(&path(name), text.as_bytes(), Permissions::from_mode(0o644))
+        };
+        let mode = |name: &str| fs::metadata(path(name)).expect("there").permissions().mode();
+        write("page", "first").expect("created");
+        assert_eq!(mode("page") & 0o777, 0o644);
+        fs::set_permissions(path("page"), Permissions::from_mode(0o660)).expect("a mode");
+        std::os::unix::fs::symlink("page", path("link")).expect("a link");
+        write("link", "second").expect("written");
+        assert_eq!(fs::read_to_string(path("page")).expect("readable"), "second");
+        assert_eq!(mode("page") & 0o777, 0o660);
+        assert!(fs::symlink_metadata(path("link")).expect("there").is_symlink());
+
+        std::os::unix::fs::symlink("target", path("dangling")).expect("a link");
+        write("dangling", "third").expect("written");
+        assert_eq!(fs::read_to_string(path("target")).expect("readable"), "third");
+
+        fs::set_permissions(path("page"), Permissions::from_mode(0o444)).expect("a mode");
+        let refused = write("page", "fourth").expect_err("read-only");
+        assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied);
+        assert_eq!(fs::read_to_string(path("page")).expect("readable"), "second");
+        write(".", "fifth").expect_err("a directory");
+    }
+
+    #[test]
+    fn a_pipe_is_written_to_and_stays() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("pipe");
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            &path,
+            rustix::fs::FileType::Fifo,
+            rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR,
+            0,
+        )
+        .expect("a pipe");
+        let theirs = path.clone();
+        let reader = std::thread::spawn(move || fs::read_to_string(theirs));
+        write_named_output(&path, b"page", Permissions::from_mode(0o644)).expect("written");
+        assert_eq!(reader.join().expect("no panic").expect("readable"), "page");
+        assert!(!fs::symlink_metadata(&path).expect("there").is_file());
     }
 
     #[test]

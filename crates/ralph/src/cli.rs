@@ -27,7 +27,7 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 pub(crate) use clean::{CleanArgs, ClonesArgs};
 pub(crate) use context::ContextArgs;
 pub(crate) use guidance::{
-    CompletionsArgs, HelpArgs, ManArgs, build_complete_command, with_complete_help, with_suggestion,
+    CompletionsArgs, HelpArgs, ManArgs, build_complete_command, parse_command_line,
 };
 pub(crate) use init::{InitArgs, ReviewGateChoice};
 pub(crate) use plugin::{PluginArgs, PluginCommand, PluginInstallArgs};
@@ -41,6 +41,7 @@ pub(crate) use trust::TrustArgs;
 pub(crate) use tui::TuiArgs;
 pub(crate) use workers::{GitHostArgs, RemoteWorkerArgs, WorkerHostArgs};
 
+use guidance::read_count;
 use texts::{
     ARCHIVING, BUILDING, CLEANING, COMPLETING, CONTINUING, DOCTOR_CODES, EXIT_CODES, LOOKING_BACK,
     NOTIFYING, NOTING, PAUSING, PLANNING, PLUGIN_CODES, RESUMING, RUNNING, SCAFFOLD, SERVING,
@@ -75,7 +76,7 @@ pub(crate) struct Cli {
 const COMMON_HEADING: &str = "Options of every command";
 
 /// Options of every command.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Default, Args)]
 pub(crate) struct CommonArgs {
     /// Work in this directory, not in the current one.
     #[arg(short = 'C', long, value_name = "DIR", global = true, help_heading = COMMON_HEADING)]
@@ -106,9 +107,10 @@ impl CommonArgs {
 }
 
 /// When to use color.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ColorChoice {
     /// On a terminal, unless the environment says otherwise.
+    #[default]
     Auto,
     /// Always.
     Always,
@@ -277,18 +279,29 @@ pub(crate) struct LimitArgs {
         long,
         value_name = "N",
         value_parser = clap::value_parser!(u32).range(1..),
+        allow_negative_numbers = true,
         visible_short_alias = 'n',
         visible_alias = "max-iterations"
     )]
     pub(crate) maximum_iterations: Option<u32>,
     /// Stop when this much money is spent, as the agent reports it.
-    #[arg(long, value_name = "USD", value_parser = guidance::parse_amount)]
+    #[arg(
+        long,
+        value_name = "USD",
+        value_parser = guidance::parse_amount,
+        allow_negative_numbers = true
+    )]
     pub(crate) max_cost: Option<f64>,
     /// Stop when this many tokens are used, as the agent reports them.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = clap::builder::RangedI64ValueParser::<u64>::new().range(1..),
+        allow_negative_numbers = true
+    )]
     pub(crate) max_tokens: Option<u64>,
     /// Stop after this long, such as 90m or 7h; waits for a usage limit do not count.
-    #[arg(long, value_name = "DURATION")]
+    #[arg(long, value_name = "DURATION", allow_negative_numbers = true)]
     pub(crate) max_time: Option<String>,
     /// Exit with 0 when iterations or a budget are used up before the work is complete.
     #[arg(long)]
@@ -305,7 +318,7 @@ pub(crate) struct PromptArgs {
     /// The template file.
     pub(crate) file: PathBuf,
     /// Stop after this many iterations [default: 50].
-    #[arg(value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(value_name = "N", value_parser = read_count(1..), allow_negative_numbers = true)]
     pub(crate) count: Option<u32>,
     #[command(flatten)]
     pub(crate) start: StartArgs,
@@ -316,7 +329,7 @@ pub(crate) struct PromptArgs {
 #[command(mut_arg("maximum_iterations", |it| it.help(PLAN_LIMIT)))]
 pub(crate) struct PlanArgs {
     /// Stop after this many iterations [default: 50 from specs, 3 for a task list].
-    #[arg(value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(value_name = "N", value_parser = read_count(1..), allow_negative_numbers = true)]
     pub(crate) count: Option<u32>,
     /// Plan a task list again although work on it has begun; the list is kept as a backup.
     #[arg(long)]
@@ -332,7 +345,7 @@ pub(crate) struct PlanArgs {
 pub(crate) struct BuildArgs {
     /// Stop after this many iterations [default: 50 for a plan, 15 for a task list]; with --task,
     /// give the task this many attempts.
-    #[arg(value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(value_name = "N", value_parser = read_count(1..), allow_negative_numbers = true)]
     pub(crate) count: Option<u32>,
     /// Do only this task.
     #[arg(long, value_name = "ID")]
@@ -341,7 +354,13 @@ pub(crate) struct BuildArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) plan: Option<PathBuf>,
     /// Work on up to N tasks of the list at the same time, each in a clone of its own [default: 1].
-    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
+    #[arg(
+        short,
+        long,
+        value_name = "N",
+        value_parser = read_count(1..=64),
+        allow_negative_numbers = true
+    )]
     pub(crate) jobs: Option<u32>,
     /// Where those tasks are done: local, a name from the settings, or a command [default: local].
     #[arg(long, value_name = "NAME|COMMAND")]
@@ -350,10 +369,10 @@ pub(crate) struct BuildArgs {
     #[arg(long)]
     pub(crate) skip_review: bool,
     /// Approve a task at review N even if it requests changes, and mark it in the report [default: 5].
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = read_count(1..), allow_negative_numbers = true)]
     pub(crate) review_cap: Option<u32>,
     /// Multiply every timeout.
-    #[arg(long, value_name = "X")]
+    #[arg(long, value_name = "X", allow_negative_numbers = true)]
     pub(crate) timeout_multiplier: Option<f64>,
     /// Try failed tasks again.
     #[arg(long)]

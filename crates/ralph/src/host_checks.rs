@@ -77,6 +77,8 @@ pub(crate) fn check_host(project: &Project, loaded: &LoadedSettings) -> Vec<Host
         .into_iter()
         .map(|it| HostCheck::new(it.name, Health::Warning, it.title).with_hint(it.hint))
         .collect();
+    let warnings = loaded.warnings.iter();
+    checks.extend(warnings.map(|it| HostCheck::new("settings", Health::Warning, it.as_str())));
     checks.extend([check_git(project), check_repository(project), check_state(project, loaded)]);
     checks.extend(check_clones(project, loaded));
     checks.extend(check_runs(project, loaded));
@@ -104,10 +106,18 @@ fn check_repository(project: &Project) -> HostCheck {
             let top = repository.top().display();
             HostCheck::new(NAME, Health::Good, format!("the repository is {top}"))
         }
-        Ok(RepositoryDiscovery::NotFound | RepositoryDiscovery::NoGit) => {
-            HostCheck::new(NAME, Health::Warning, "this is not a git repository")
-                .with_hint("run `git init`, so that work can be compared, committed and undone")
-        }
+        Ok(found) => match (project.find_git_problem(), found) {
+            (Some(problem), _) => {
+                let check = HostCheck::new(NAME, Health::Bad, problem.message);
+                problem.hints.into_iter().fold(check, HostCheck::with_hint)
+            }
+            // The line about git says how to fix that.
+            (None, RepositoryDiscovery::NoGit) => {
+                HostCheck::new(NAME, Health::Warning, "git cannot look for a repository here")
+            }
+            (None, _) => HostCheck::new(NAME, Health::Warning, "this is not a git repository")
+                .with_hint("run `git init`, so that work can be compared, committed and undone"),
+        },
         Err(error) => HostCheck::new(NAME, Health::Bad, error.message),
     }
 }

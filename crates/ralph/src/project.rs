@@ -11,7 +11,7 @@ use std::{env, fs};
 use ralph_agents as agents;
 use ralph_core::nearest::find_nearest;
 use ralph_core::ports::VcsError;
-use ralph_io::git::{GitRepository, RepositoryDiscovery};
+use ralph_io::git::{GitRepository, RepositoryDiscovery, find_unusable_git_dir};
 use ralph_io::process::{self, ProcessLimits, Spawn, StdinSource, Watch};
 use ralph_io::store::RunLock;
 use ralph_io::store::files::read_prompt;
@@ -416,6 +416,34 @@ impl Project {
             Ok(RepositoryDiscovery::NotFound | RepositoryDiscovery::NoGit) => Ok(None),
             Err(error) => Err(CliError::from_git_error(error)),
         }
+    }
+
+    /// Finds the repository for work, like [`Project::find_repository`]. Fails if there is one that
+    /// git cannot use: without it, nothing would be committed or undone.
+    pub(crate) fn find_repository_for_work(
+        &self,
+        watch: &Watch,
+    ) -> Result<Option<GitRepository>, CliError> {
+        match self.find_repository(watch)? {
+            Some(repository) => Ok(Some(repository)),
+            None => self.find_git_problem().map_or(Ok(None), Err),
+        }
+    }
+
+    /// Returns what is wrong if no repository is found although there is a `.git`.
+    pub(crate) fn find_git_problem(&self) -> Option<CliError> {
+        let git_dir = find_unusable_git_dir(&self.directory, &self.env)?;
+        let shown = git_dir.display();
+        let refuse = |message: String| CliError::new(ExitStatus::GitFailed, message);
+        Some(match self.find_program("git") {
+            Err(reason) => refuse(format!(
+                "there is a repository, `{shown}`, and git cannot be started: {reason}"
+            ))
+            .with_hint("install git, or add its directory to the PATH"),
+            Ok(_) => refuse(format!("`{shown}` is damaged: git finds no repository in it"))
+                .with_hint("`git status` reports what git says about it")
+                .with_hint("restore it from a backup, or clone the repository again"),
+        })
     }
 
     /// Begins to look for the repository while other work is done.

@@ -435,7 +435,14 @@ fn build_agent_choice(
     servers: Option<&String>,
 ) -> Result<AgentChoice, CliError> {
     let settings = &loaded.settings;
+    let needs_scenario = || {
+        CliError::for_input("the scripted agent `sim` needs a scenario file")
+            .with_hint("`\"agent\": { \"kind\": \"sim\", \"command\": \"scenario.json\" }` in the settings names it")
+    };
     let Some(command) = chosen.command.clone() else {
+        if chosen.kind == Some(AgentKind::Sim) {
+            return Err(needs_scenario());
+        }
         return Err(CliError::for_input("no agent is set")
             .with_hint("`ralph init` finds an installed one; --agent or `agent.command` names it")
             .with_hint("`ralph doctor --agent claude` reports how to install one")
@@ -447,8 +454,7 @@ fn build_agent_choice(
     let mut flags = chosen.flags.unwrap_or_default();
     let command = match (kind.origin(), command.as_str()) {
         (AgentOrigin::BuiltIn, "sim") if flags.is_empty() => {
-            return Err(CliError::for_input("the scripted agent `sim` needs a scenario file")
-                .with_hint("`\"agent\": { \"kind\": \"sim\", \"command\": \"scenario.json\" }` in the settings names it"));
+            return Err(needs_scenario());
         }
         (AgentOrigin::BuiltIn, "sim") => flags.remove(0),
         // Every other agent is named by its program.

@@ -131,9 +131,13 @@ impl RunContext {
                 "Resuming after a stop of {paused_for}; it does not count against any limit."
             ));
         });
-        let repository = project.find_repository(&watch)?;
+        let repository = project.find_repository_for_work(&watch)?;
         let layout = project.find_layout_in(loaded, repository.as_ref())?;
-        layout.prepare_state().map_err(CliError::from_input_error)?;
+        layout.prepare_state().map_err(|error| {
+            CliError::from_input_error(error).with_hint(
+                "make it writable, or name another place: `stateDir` in the settings, or XDG_STATE_HOME",
+            )
+        })?;
         let lock =
             RunLock::acquire(layout.state(), clock::now()).map_err(|error| match &error {
                 LockError::Busy(_) => CliError::new(ExitStatus::Busy, error.to_string()),

@@ -3,7 +3,8 @@
 //! Not here: the texts, which are in `ralph-ui`.
 
 use std::env;
-use std::io::{self, Write as _};
+use std::io::{self, Write};
+use std::sync::OnceLock;
 
 use ralph_ui::error_report::ErrorReport;
 use ralph_ui::sanitize::sanitize_text;
@@ -154,9 +155,41 @@ pub(crate) fn print_line(line: &str) {
     let _ = writeln!(io::stderr(), "{line}");
 }
 
-/// Prints data on stdout. A closed pipe is no error.
+/// The first error of stdout that a user has to know of.
+static STDOUT_ERROR: OnceLock<io::Error> = OnceLock::new();
+
+/// Prints data on stdout. A closed pipe is no error; other errors make the command fail at its end.
 pub(crate) fn print_data(text: &str) {
     let _ = try_print_data(text);
+}
+
+/// Returns the first error of stdout, such as a full disk, if data that the command printed is lost.
+pub(crate) fn find_stdout_error() -> Option<&'static io::Error> {
+    STDOUT_ERROR.get()
+}
+
+/// Remembers an error of stdout. A closed pipe is none: its reader has seen what it wanted.
+pub(crate) fn record_stdout_error(error: &io::Error) {
+    // An interrupted write is tried again.
+    if !matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::Interrupted) {
+        let copy =
+            error.raw_os_error().map_or_else(|| error.kind().into(), io::Error::from_raw_os_error);
+        let _ = STDOUT_ERROR.set(copy);
+    }
+}
+
+/// Stdout for data; it remembers errors for the end of the command.
+#[derive(Debug)]
+pub(crate) struct DataOutput(io::Stdout);
+
+impl Write for DataOutput {
+    fn write(&mut self, piece: &[u8]) -> io::Result<usize> {
+        self.0.write(piece).inspect_err(record_stdout_error)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush().inspect_err(record_stdout_error)
+    }
 }
 
 /// Prints text that others wrote, such as a prompt, on stdout; on a terminal without its control
@@ -171,8 +204,14 @@ pub(crate) fn print_foreign_text(text: &str) {
 
 /// Prints data on stdout. Fails once the reader has closed the pipe.
 pub(crate) fn try_print_data(text: &str) -> io::Result<()> {
-    let mut out = io::stdout().lock();
+    let mut out = open_data_output();
     out.write_all(text.as_bytes()).and_then(|()| out.flush())
+}
+
+/// Prints a line on stdout for the program that started ralph; work continues without a reader.
+pub(crate) fn print_event(line: &str) {
+    let mut out = io::stdout().lock();
+    let _ = out.write_all(line.as_bytes()).and_then(|()| out.flush());
 }
 
 /// Returns how many lines the terminal behind stdout has.
@@ -196,6 +235,11 @@ pub(crate) fn print_warning(text: &str) {
 /// Returns stdout, for a view that writes to it.
 pub(crate) fn open_stdout() -> io::Stdout {
     io::stdout()
+}
+
+/// Returns stdout, for data that is not printed in one piece.
+pub(crate) fn open_data_output() -> DataOutput {
+    DataOutput(io::stdout())
 }
 
 /// Returns stderr, for a view that writes to it.

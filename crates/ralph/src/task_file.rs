@@ -2,6 +2,8 @@
 //!
 //! Not here: its formats, which are in `ralph-io`.
 
+use std::ffi::OsStr;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use ralph_io::formats::{FileProblem, TaskFile};
@@ -28,7 +30,8 @@ pub(crate) fn find_task_file(
         return Ok(project.directory.join(named));
     }
     let usual = DEFAULT_PATHS.map(|path| project.directory.join(path));
-    usual.into_iter().find(|path| path.exists()).ok_or_else(|| {
+    // A link that leads nowhere is a mistake, not a missing list.
+    usual.into_iter().find(|path| path.symlink_metadata().is_ok()).ok_or_else(|| {
         CliError::for_input("there is no task file").with_hint(format!(
             "ralph looks for {}; --plan or the setting `tasks.file` names another",
             DEFAULT_PATHS.join(", ")
@@ -48,8 +51,40 @@ pub(crate) fn read_task_file(
     settings: &Settings,
     flag: Option<&Path>,
 ) -> Result<TaskFile, CliError> {
-    TaskFile::read(&find_task_file(project, settings, flag)?)
-        .map_err(|problems| to_problems_error(project, &problems))
+    let path = find_task_file(project, settings, flag)?;
+    check_link(project, &path)?;
+    TaskFile::read(&path).map_err(|problems| {
+        if is_markdown(&path) {
+            build_markdown_error(project, &path)
+        } else {
+            to_problems_error(project, &problems)
+        }
+    })
+}
+
+fn is_markdown(path: &Path) -> bool {
+    let extension = path.extension().and_then(OsStr::to_str);
+    extension.is_some_and(|it| ["md", "markdown"].contains(&it.to_ascii_lowercase().as_str()))
+}
+
+fn build_markdown_error(project: &Project, path: &Path) -> CliError {
+    let shown = path.strip_prefix(&project.directory).unwrap_or(path).display();
+    CliError::for_input(format!("`{shown}` is Markdown, and a task list is a JSON file"))
+        .with_hint(format!("`ralph init --from {shown}` makes a task list of it"))
+}
+
+/// Fails if the task file is a link that leads to no file.
+pub(crate) fn check_link(project: &Project, path: &Path) -> Result<(), CliError> {
+    let (Ok(target), Err(error)) = (path.read_link(), path.metadata()) else { return Ok(()) };
+    let shown = path.strip_prefix(&project.directory).unwrap_or(path).display();
+    let target = target.display();
+    let why = if error.kind() == ErrorKind::NotFound {
+        "does not exist".to_owned()
+    } else {
+        format!("cannot be followed: {error}")
+    };
+    Err(CliError::for_input(format!("`{shown}` is a link to `{target}`, which {why}"))
+        .with_hint("remove the link, or create the file that it names"))
 }
 
 /// Returns the error for a file with mistakes, with paths relative to the project directory.

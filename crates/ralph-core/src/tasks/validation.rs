@@ -31,6 +31,8 @@ pub struct TaskProblem {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TaskFault {
     EmptyId,
+    /// Its id has a newline or another control character: ids are parts of prompts, lines and commits.
+    ControlInId,
     /// Another task before it has the same id.
     DuplicateId {
         /// The index of the other task in the list.
@@ -131,6 +133,9 @@ fn find_own_faults(task: &Task) -> Vec<TaskFault> {
     let mut faults = Vec::new();
     if task.id.0.trim().is_empty() {
         faults.push(TaskFault::EmptyId);
+    }
+    if task.id.0.contains(char::is_control) {
+        faults.push(TaskFault::ControlInId);
     }
     if task.title.trim().is_empty() {
         faults.push(TaskFault::NoTitle);
@@ -234,7 +239,7 @@ impl TaskFault {
     /// Returns the field that a person would fix.
     pub fn field(&self) -> TaskField {
         match self {
-            Self::EmptyId | Self::DuplicateId { .. } => TaskField::Id,
+            Self::EmptyId | Self::ControlInId | Self::DuplicateId { .. } => TaskField::Id,
             Self::NoTitle => TaskField::Title,
             Self::NoDescription => TaskField::Description,
             Self::NoCriteria => TaskField::AcceptanceCriteria(None),
@@ -252,7 +257,7 @@ impl TaskFault {
     /// Returns what to do about it.
     pub fn remedy(&self) -> String {
         match self {
-            Self::EmptyId => "give it an id such as `TASK-001`".into(),
+            Self::EmptyId | Self::ControlInId => "give it an id such as `TASK-001`".into(),
             Self::DuplicateId { .. } => "give one of them another id".into(),
             Self::NoTitle => "describe it in one line".into(),
             Self::NoDescription => "describe what is wanted".into(),
@@ -281,6 +286,7 @@ impl fmt::Display for TaskFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::EmptyId => f.write_str("has no id"),
+            Self::ControlInId => f.write_str("has a control character in its id"),
             Self::DuplicateId { first } => {
                 write!(f, "has the id of another task, number {} in the list", first + 1)
             }
@@ -305,7 +311,7 @@ impl fmt::Display for TaskFault {
 /// The message with the name of the task.
 impl fmt::Display for TaskProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.id.0.trim().is_empty() {
+        if self.id.0.trim().is_empty() || self.fault == TaskFault::ControlInId {
             write!(f, "task number {} {}", self.task + 1, self.fault)
         } else {
             write!(f, "task `{}` {}", self.id, self.fault)

@@ -63,7 +63,7 @@ pub use last_commits::CommitSummary;
 pub use machine_clone::clone_project;
 pub use none::NoRepository;
 pub use remote_refs::{REF_PREFIX, RefUpdate, RemoteError, RemoteRefs};
-pub use repository::{GitRepository, RepositoryDiscovery};
+pub use repository::{GitRepository, RepositoryDiscovery, find_unusable_git_dir};
 pub use run_refs::{RunRef, RunRefKind};
 pub use stash::RestoredChanges;
 pub use vcs::GitVcs;

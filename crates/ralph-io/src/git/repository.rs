@@ -447,6 +447,24 @@ fn find_plain_repository(
     None
 }
 
+/// Returns the `.git` above a project in which git finds no repository: git cannot run, or `.git` is
+/// damaged. An empty directory and what git does not look at is none.
+pub fn find_unusable_git_dir(project: &Path, env: &[(OsString, OsString)]) -> Option<PathBuf> {
+    let is_limit = |name: &OsStr| name.as_encoded_bytes().starts_with(b"GIT_CEILING_");
+    if env.iter().any(|(name, _)| is_limit(name)) {
+        return None;
+    }
+    let device = project.metadata().ok()?.dev();
+    let is_near = |top: &&Path| top.metadata().is_ok_and(|it| it.dev() == device);
+    let has_part =
+        |path: &Path| ["HEAD", "objects", "refs"].iter().any(|it| path.join(it).exists());
+    let is_link = |path: &Path| {
+        bounded_read::read_file(path, 4096).is_ok_and(|text| text.starts_with(b"gitdir:"))
+    };
+    let mut above = project.ancestors().take_while(is_near).map(|top| top.join(".git"));
+    above.find(|path| if path.is_dir() { has_part(path) } else { is_link(path) })
+}
+
 fn describe_missing_work_tree(project: &Path, ran: &FinishedCommand) -> String {
     let project = project.display();
     if ran.stdout.starts_with(b"true") {

@@ -57,7 +57,7 @@ pub struct ProjectLayout {
 pub enum LayoutError {
     /// It is unknown where the state directory is.
     #[error(
-        "there is no place for ralph's state: neither HOME nor XDG_STATE_HOME is set, and `stateDir` is not given"
+        "there is no place for ralph's state: neither HOME nor XDG_STATE_HOME is an absolute path, and `stateDir` is not given"
     )]
     NoHome,
     /// The project directory cannot be resolved.

@@ -20,6 +20,6 @@ pub use host_client::{HostOwner, HostedWorkers};
 pub use lifeline::{Lifeline, read_job};
 pub use progress::{ProgressView, WorkerOutput};
 pub use remote_worker::{
-    FetchedJob, RemoteEnd, RemoteWorker, WantedJob, fetch_job, find_machine_name,
+    FetchedJob, RemoteEnd, RemoteWorker, WantedJob, check_job_name, fetch_job, find_machine_name,
 };
 pub use unfinished_work::fetch_earlier_work;

@@ -116,16 +116,25 @@ fn split_job_name(name: &str) -> Option<(&str, &str)> {
     Some((rest.strip_suffix("/jobs")?, worker))
 }
 
+/// Fails if a name cannot be that of a job's ref.
+pub fn check_job_name(name: &str) -> Result<(), RemoteError> {
+    match split_job_name(name) {
+        Some((prefix, worker)) if prefix.starts_with("refs/") && !worker.is_empty() => Ok(()),
+        Some(_) | None => {
+            let message = format!("`{name}` is not the ref of a job, such as `refs/ralph/jobs/…`");
+            Err(RemoteError::BadJob { message })
+        }
+    }
+}
+
 /// Fetches a job. `refs` gets the namespace that its name has.
 pub fn fetch_job(
     refs: &mut RemoteRefs,
     name: &str,
     attempt: Option<&AttemptLabel>,
 ) -> Result<WantedJob, RemoteError> {
-    let Some((prefix, worker)) = split_job_name(name) else {
-        let message = format!("`{name}` is not the ref of a job, such as `refs/ralph/jobs/…`");
-        return Err(RemoteError::Failed { message });
-    };
+    check_job_name(name)?;
+    let (prefix, worker) = split_job_name(name).unwrap_or_default();
     prefix.clone_into(&mut refs.prefix);
     let begun = Instant::now();
     loop {

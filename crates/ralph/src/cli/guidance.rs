@@ -3,14 +3,17 @@
 //! Not here: what they print.
 
 use std::env;
+use std::ffi::OsString;
+use std::ops::RangeBounds;
 use std::path::PathBuf;
 
+use clap::builder::RangedI64ValueParser;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Args, Command, CommandFactory as _, ValueEnum};
+use clap::{Args, Command, CommandFactory as _, Parser as _, ValueEnum};
 
 use ralph_core::nearest::find_nearest;
 
-use super::Cli;
+use super::{BACKENDS, Cli, CliCommand, RunArgs};
 
 /// Returns the complete command line with the options of every command. Otherwise clap builds only
 /// those of the called command.
@@ -75,8 +78,16 @@ fn build_subcommands(command: &mut Command) {
     }
 }
 
+/// Parses the command line. Errors have the complete help or what was probably meant.
+pub(crate) fn parse_command_line(arguments: Vec<OsString>) -> Result<Cli, clap::Error> {
+    let cli = Cli::try_parse_from(arguments)
+        .map_err(|error| with_suggestion(with_complete_help(error)))?;
+    check_prompt_is_no_value(&cli)?;
+    Ok(cli)
+}
+
 /// Replaces the help of a request for help by that of the complete command line.
-pub(crate) fn with_complete_help(error: clap::Error) -> clap::Error {
+fn with_complete_help(error: clap::Error) -> clap::Error {
     let is_help = matches!(
         error.kind(),
         ErrorKind::DisplayHelp | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
@@ -89,7 +100,7 @@ pub(crate) fn with_complete_help(error: clap::Error) -> clap::Error {
 }
 
 /// Adds what was probably meant to an error about an unknown command or option.
-pub(crate) fn with_suggestion(mut error: clap::Error) -> clap::Error {
+fn with_suggestion(mut error: clap::Error) -> clap::Error {
     let read_word = |error: &clap::Error, kind| match error.get(kind) {
         Some(ContextValue::String(word)) => word.clone(),
         _ => String::new(),
@@ -137,7 +148,45 @@ pub(crate) fn with_suggestion(mut error: clap::Error) -> clap::Error {
         error.remove(ContextKind::SuggestedArg);
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
     }
+    if error.kind() == ErrorKind::ValueValidation {
+        let value = read_word(&error, ContextKind::InvalidValue);
+        if let Some(meant) = find_missing_equals(&read_words(), &value) {
+            let tip = format!("write {meant}, without a space");
+            error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+        }
+    }
     error
+}
+
+/// Fails if the prompt is what was meant as the value of `--sandbox`.
+fn check_prompt_is_no_value(cli: &Cli) -> Result<(), clap::Error> {
+    let Some(CliCommand::Run(RunArgs { words: Some(prompt), .. })) = &cli.command else {
+        return Ok(());
+    };
+    let meant =
+        find_missing_equals(&read_words(), prompt).filter(|_| BACKENDS.contains(&prompt.as_str()));
+    meant.map_or(Ok(()), |meant| {
+        let message = format!("'{prompt}' would be the prompt; write {meant}, without a space");
+        Err(Cli::command().error(ErrorKind::InvalidValue, message))
+    })
+}
+
+/// Returns the words of the command line as text.
+fn read_words() -> Vec<String> {
+    env::args_os().map(|word| word.to_string_lossy().into_owned()).collect()
+}
+
+/// Returns how to write a flag whose value is optional, if the word after it was meant as its value.
+fn find_missing_equals(words: &[String], value: &str) -> Option<String> {
+    let is_meant = |flag: &str| match flag {
+        "--sandbox" => BACKENDS.contains(&value),
+        "--branch" => !value.is_empty(),
+        _ => false,
+    };
+    let words = words.split(|word| word == "--").next().unwrap_or_default();
+    let mut pairs = words.windows(2);
+    let pair = pairs.find(|pair| pair[1] == value && is_meant(&pair[0]))?;
+    Some(format!("{}={value}", pair[0]))
 }
 
 /// Returns how to do what a word that is no command probably stands for.
@@ -155,6 +204,11 @@ fn find_command_tip(word: &str) -> Option<&'static str> {
         "version" => "`ralph --version` prints the version",
         _ => return None,
     })
+}
+
+/// Returns what reads a number in a range.
+pub(super) fn read_count(range: impl RangeBounds<i64>) -> RangedI64ValueParser<u32> {
+    RangedI64ValueParser::new().range(range)
 }
 
 /// Reads an amount of money.
@@ -213,6 +267,21 @@ pub(crate) struct ManArgs {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_blank_instead_of_an_equals_sign_is_found() {
+        let find = |line: &str, value: &str| {
+            let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+            find_missing_equals(&words, value)
+        };
+        let sandbox = Some("--sandbox=native".to_owned());
+        assert_eq!(find("ralph run --sandbox native", "native"), sandbox);
+        assert_eq!(find("ralph build --sandbox native 5", "native"), sandbox);
+        assert_eq!(find("ralph build --branch foo", "foo"), Some("--branch=foo".to_owned()));
+        assert_eq!(find("ralph run --sandbox Fix", "Fix"), None);
+        assert_eq!(find("ralph run native", "native"), None);
+        assert_eq!(find("ralph run -- --sandbox native", "native"), None);
+    }
 
     #[test]
     fn every_command_is_in_one_group() {

@@ -38,10 +38,10 @@ pub(crate) struct ExportArgs {
     /// Print the graph as JSON; this is the default.
     #[arg(long)]
     pub(crate) json: bool,
-    /// Write a page with a list; it needs nothing but a browser.
+    /// Write a page with a list; it needs nothing but a browser; - is stdout.
     #[arg(long, value_name = "FILE", conflicts_with = "json")]
     pub(crate) html: Option<PathBuf>,
-    /// Write a Mermaid flowchart.
+    /// Write a Mermaid flowchart; - is stdout.
     #[arg(long, value_name = "FILE", conflicts_with = "json")]
     pub(crate) mermaid: Option<PathBuf>,
 }

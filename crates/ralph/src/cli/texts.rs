@@ -35,7 +35,8 @@ pub(super) const DOCTOR_CODES: &str = "\
 Exit codes:
     0  every agent in the settings can be called
     2  there are mistakes in the settings, or they ask for what you did not accept
-    4  no agent is set, or one is not installed or cannot run";
+    4  no agent is set, or one is not installed or cannot run
+    5  there is a git repository that git cannot use";
 
 pub(super) const PLANNING: &str = "\
 From specifications: the agent writes .ralph/implementation_plan.md, and reports when it covers
@@ -88,6 +89,7 @@ writes what ralph needs next to it; nothing of it is changed.
 Exit codes:
     0  written, or you kept the settings that were there
     2  no terminal to ask on, nothing to migrate from, or something is in the way
+    3  a run is active here
   130  Ctrl-C or the end of input at a question: nothing is written";
 
 pub(super) const TOPICS: &str = "\
@@ -158,7 +160,8 @@ code 1 if no run is active.";
 
 pub(super) const NOTING: &str = "\
 The note becomes a section of the next prompt of a working agent, and only of that one. At most 4000
-characters; put longer text into a file and name it in the note. Exit code 1 if no run is active.";
+characters; put longer text into a file and name it in the note. Exit code 1 if no run is active,
+2 if the note is empty or too long.";
 
 pub(super) const NOTIFYING: &str = "\
 Exit codes:

@@ -30,6 +30,12 @@ pub(crate) fn main(common: &CommonArgs, args: &CleanArgs) -> Result<ExitStatus, 
     if args.clones {
         return clones::remove_clones(common, args);
     }
+    // Seconds are not what a user means who keeps runs for `30`.
+    if args.older_than.trim().parse::<u64>().is_ok_and(|it| it > 0) {
+        let days = args.older_than.trim();
+        return Err(CliError::for_input(format!("--older-than {days}: the unit is missing"))
+            .with_hint(format!("`--older-than {days}d` means days; h, m and s are possible too")));
+    }
     let span = DurationSetting::parse(&args.older_than)
         .map_err(|error| CliError::for_input(format!("--older-than: {error}")))?;
     let project = Project::open_nearest(common)?;

@@ -96,13 +96,21 @@ pub(crate) fn leave_note(common: &CommonArgs, args: &NoteArgs) -> Result<ExitSta
         words => words.join(" "),
     };
     let mut target = ActiveRun::find_or_wait(common)?;
+    check_note(&text)?;
     let request = match &args.task {
         Some(task) => {
             let state = target.read_state()?;
             let Some(task_state) = &state.tasks else {
-                return Err(CliError::new(ExitStatus::Incomplete, NO_LIST));
+                return Err(CliError::for_input(NO_LIST)
+                    .with_hint("`ralph note TEXT` without --task reaches its next prompt"));
             };
             let task = tasks::find_task(&task_state.list, task.trim())?.id.clone();
+            if state.parallel.is_none() {
+                return Err(CliError::for_input(
+                    "--task needs a run with --jobs: this one works on one task at a time",
+                )
+                .with_hint("`ralph note TEXT` without --task reaches its next prompt"));
+            }
             ControlRequest::TaskNote { task, text }
         }
         None => ControlRequest::Note { text },
@@ -126,6 +134,22 @@ pub(super) fn continue_if_paused(
     let result = target.send_request(&ControlRequest::Resume)?;
     target.print_result(common, &ControlRequest::Resume, result, false);
     Ok(true)
+}
+
+/// Fails if no run accepts a note.
+fn check_note(text: &str) -> Result<(), CliError> {
+    if text.trim().is_empty() {
+        return Err(CliError::for_input("the note is empty").with_hint(
+            "`ralph note TEXT` leaves a note for the next prompt; `ralph note -` reads it from stdin",
+        ));
+    }
+    match text.chars().count() {
+        count if count > MAX_NOTE_CHARS => Err(CliError::for_input(format!(
+            "the note is too long: it has {count} characters, and {MAX_NOTE_CHARS} fit"
+        ))
+        .with_hint("write it into a file, and name the file in the note")),
+        _ => Ok(()),
+    }
 }
 
 fn read_note() -> Result<String, CliError> {
@@ -241,15 +265,10 @@ impl ActiveRun {
             ControlRequest::Skip { task } => {
                 complaint(format!("task {task} cannot be skipped: {why}"))
             }
-            ControlRequest::Note { text } | ControlRequest::TaskNote { text, .. } => complaint(
-                format!("the note cannot be left: {why}"),
-            )
-            .with_hint(match text.chars().count() {
-                count if count > MAX_NOTE_CHARS => format!(
-                    "it has {count} characters, and {MAX_NOTE_CHARS} fit; name a file in it instead"
-                ),
-                _ => "`ralph status` shows what waits".to_owned(),
-            }),
+            ControlRequest::Note { .. } | ControlRequest::TaskNote { .. } => {
+                complaint(format!("the note cannot be left: {why}"))
+                    .with_hint("`ralph status` shows what waits")
+            }
             ControlRequest::Pause
             | ControlRequest::Hold { .. }
             | ControlRequest::Resume

@@ -79,6 +79,10 @@ pub(crate) fn main(common: &CommonArgs, args: &DoctorArgs) -> Result<ExitStatus,
     machine.extend(claude.map(|claude| host_checks::check_hooks(&project, &loaded, claude)));
     let isolation = IsolationCheckup::check(&project, &loaded, args.config.as_deref())?;
     let is_refused = isolation.is_refused();
+    let git_problem = match project.find_repository(&watch) {
+        Ok(None) => project.find_git_problem(),
+        Ok(Some(_)) | Err(_) => None,
+    };
     if args.json {
         let facts = json!({
             "version": 1,
@@ -101,7 +105,7 @@ pub(crate) fn main(common: &CommonArgs, args: &DoctorArgs) -> Result<ExitStatus,
                 findings,
                 &screen.style,
                 clock,
-                screen::open_stdout(),
+                screen::open_data_output(),
             );
         };
         let is_short = screen.verbosity != Verbosity::Verbose;
@@ -121,7 +125,11 @@ pub(crate) fn main(common: &CommonArgs, args: &DoctorArgs) -> Result<ExitStatus,
     if is_refused {
         return Ok(ExitStatus::BadInput);
     }
-    Ok(if is_usable { ExitStatus::Complete } else { ExitStatus::AgentFailed })
+    Ok(match (is_usable, git_problem) {
+        (false, _) => ExitStatus::AgentFailed,
+        (true, Some(problem)) => problem.status,
+        (true, None) => ExitStatus::Complete,
+    })
 }
 
 /// Names the agents that are neither installed nor needed in one line.

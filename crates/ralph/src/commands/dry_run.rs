@@ -41,7 +41,7 @@ pub(crate) fn print_start(
 ) -> Result<ExitStatus, CliError> {
     let list = read_list(project, &recipe)?;
     let until = describe_completion(&recipe, list.as_ref());
-    let mut repository = project.find_repository(&Watch::new_detached())?;
+    let mut repository = project.find_repository_for_work(&Watch::new_detached())?;
     let layout = project.find_layout_in(loaded, repository.as_ref())?;
     if let Some(repository) = &mut repository {
         register_own_files(repository, layout.project(), &recipe);
@@ -67,7 +67,7 @@ pub(crate) fn print_start(
     let recipe = &preview.foreseen.state.recipe;
     text.push_str(&format!("\nUp to {} iterations, until {until}.\n", recipe.limits.iterations));
     text.push_str(&describe_next(&preview, &calls, options.incomplete));
-    let mut warnings = Vec::new();
+    let mut warnings = loaded.warnings.clone();
     if let Some(call) = &preview.call {
         text.push_str(&describe_gates(recipe));
         text.push_str(&describe_landing(&preview, &calls));
@@ -179,7 +179,7 @@ pub(crate) fn print_resume(
     change: impl FnOnce(&Recipe) -> Result<Option<Recipe>, CliError>,
     options: &StartOptions,
 ) -> Result<ExitStatus, CliError> {
-    let mut repository = project.find_repository(&Watch::new_detached())?;
+    let mut repository = project.find_repository_for_work(&Watch::new_detached())?;
     let layout = project.find_layout_in(loaded, repository.as_ref())?;
     let state = session::read_stopped_run(project, loaded, &layout, run)?;
     let changed = change(&state.recipe)?;

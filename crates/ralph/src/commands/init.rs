@@ -16,9 +16,10 @@ mod wizard;
 
 use std::path::Path;
 
-use draft::{SettingsDraft, format_gate};
+use draft::{SettingsDraft, format_gate, format_review_gate};
 use ralph_core::project::detection::ProjectCheck;
 use ralph_io::process::Watch;
+use ralph_io::store::{LockError, RunLock};
 use ralph_model::outcome::ExitStatus;
 use ralph_ui::sanitize::sanitize_text;
 use serde_json::{Value, json};
@@ -50,6 +51,10 @@ pub(crate) fn main(common: &CommonArgs, args: &InitArgs) -> Result<ExitStatus, C
     }
     let project = Project::open_for_work(common)?;
     let loaded = project.load_settings(None, Vec::new())?;
+    if !args.dry_run {
+        check_no_active_run(&project, &loaded)?;
+    }
+    check_gates_can_be_set(&project, args)?;
     let mut setup = InitSetup {
         project: &project,
         loaded: &loaded,
@@ -72,6 +77,18 @@ pub(crate) fn main(common: &CommonArgs, args: &InitArgs) -> Result<ExitStatus, C
         screen::print_data(&sanitize_text(&text));
     }
     Ok(ExitStatus::Complete)
+}
+
+/// Fails if a run is active: it would take what is written for the work of its agent, or lose its
+/// task list.
+fn check_no_active_run(project: &Project, loaded: &LoadedSettings) -> Result<(), CliError> {
+    // Without a place for its state no run can be active.
+    let Ok(layout) = project.find_layout(loaded) else { return Ok(()) };
+    match RunLock::find_holder(layout.state()) {
+        Some(holder) => Err(CliError::new(ExitStatus::Busy, LockError::Busy(holder).to_string())
+            .with_hint("`ralph init --dry-run` shows what would be written")),
+        None => Ok(()),
+    }
 }
 
 /// Whether the user is asked.
@@ -103,6 +120,16 @@ fn find_agents(
     };
     agents[..=position].rotate_right(1);
     Ok(agents)
+}
+
+/// Fails if existing settings are kept that do not get the gates that the user names.
+fn check_gates_can_be_set(project: &Project, args: &InitArgs) -> Result<(), CliError> {
+    if args.gates.is_empty() || !has_settings(project) {
+        return Ok(());
+    }
+    let gates = args.gates.iter().map(|it| format_review_gate(*it)).collect::<Vec<_>>().join(", ");
+    Err(CliError::for_input(format!("{SETTINGS} is there, and is kept"))
+        .with_hint(format!("add to the gates there: \"gates\": [{gates}]")))
 }
 
 /// The inputs of the plan.

@@ -22,6 +22,8 @@ use ralph_ui::time::WallClock;
 use ralph_ui::tui::ReplaySource;
 use ralph_ui::view::ViewOptions;
 
+use super::build::find_task_id;
+use super::report::read_report;
 use journals::LogJournals;
 
 use crate::cli::{CommonArgs, LogArgs};
@@ -43,6 +45,10 @@ pub(crate) fn main(common: &CommonArgs, args: &LogArgs) -> Result<ExitStatus, Cl
     let files = layout.run_dir(&run);
     let filter = LogFilter::from_args(args)?;
     if args.raw {
+        if let Some(wanted) = args.iteration {
+            let (report, _) = read_report(&files.journal_path())?;
+            check_iteration(wanted, report.state().map_or(0, |it| it.iterations))?;
+        }
         return print_raw_streams(files.path(), args.iteration);
     }
     let screen = OutputStyle::for_stdout(common, &loaded.settings.ui);
@@ -65,6 +71,7 @@ pub(crate) fn main(common: &CommonArgs, args: &LogArgs) -> Result<ExitStatus, Cl
         let is_active = RunLock::find_holder(layout.state()).is_some();
         journals.print_new_events()?;
         if !args.follow || !(is_active || args.forever) || !journals.has_reader() {
+            journals.check_filter_matches()?;
             return Ok(ExitStatus::Complete);
         }
         thread::sleep(POLL_INTERVAL);
@@ -103,7 +110,23 @@ impl LogFilter {
     fn from_args(args: &LogArgs) -> Result<Self, CliError> {
         let since = args.since.as_deref().map(parse_since).transpose()?;
         let task = args.task.as_ref().map(|task| TaskId(task.trim().to_owned()));
+        if task.as_ref().is_some_and(|task| task.0.is_empty()) {
+            return Err(CliError::for_input("--task is empty")
+                .with_hint("`ralph tasks list` shows all tasks"));
+        }
         Ok(Self { iteration: args.iteration, task, since })
+    }
+
+    /// Fails if a run has no such task or iteration.
+    fn check(&self, state: &RunState) -> Result<(), CliError> {
+        if let Some(task) = &self.task {
+            let Some(tasks) = &state.tasks else {
+                let message = format!("there is no task `{task}`: the run has no task list");
+                return Err(CliError::for_input(message));
+            };
+            find_task_id(&tasks.list, &task.0)?;
+        }
+        self.iteration.map_or(Ok(()), |wanted| check_iteration(wanted, state.iterations))
     }
 
     /// Returns the filter for the journal of a worker on the task.
@@ -133,6 +156,18 @@ impl LogFilter {
         });
         is_late && is_there && is_about
     }
+}
+
+fn check_iteration(wanted: u32, count: u32) -> Result<(), CliError> {
+    if (1..=count).contains(&wanted) {
+        return Ok(());
+    }
+    let all = match count {
+        0 => "no iteration yet".to_owned(),
+        1 => "1 iteration".to_owned(),
+        _ => format!("{count} iterations"),
+    };
+    Err(CliError::for_input(format!("there is no iteration {wanted}: the run has {all}")))
 }
 
 /// Returns whether an event between two iterations is about a task.
@@ -184,12 +219,12 @@ fn print_raw_streams(run: &Path, only: Option<u32>) -> Result<ExitStatus, CliErr
     for (_, _, path) in streams {
         let mut reader = RawReader::open(&path).map_err(unreadable)?;
         let printed = if screen::is_stdout_terminal() {
-            copy_harmless(&mut reader, &mut screen::open_stdout())
+            copy_harmless(&mut reader, &mut screen::open_data_output())
         } else {
-            io::copy(&mut reader, &mut screen::open_stdout()).map(drop)
+            io::copy(&mut reader, &mut screen::open_data_output()).map(drop)
         };
         if printed.is_err() {
-            // The reader has closed the pipe.
+            // The reader has closed the pipe, or the disk is full.
             break;
         }
     }

@@ -2,17 +2,12 @@
 //!
 //! Not here: rendering (`ralph_ui::graph`), and changing it, which agents do.
 
-use std::fs::Permissions;
-use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
-
 use ralph_core::memory::graph::{Graph, GraphSelection};
-use ralph_io::atomic_file;
 use ralph_io::store::graph::GraphFile;
 use ralph_model::outcome::ExitStatus;
 use ralph_ui::graph as view;
 
-use super::mcp;
+use super::{mcp, pages};
 use crate::cli::CommonArgs;
 use crate::cli::memory::{ExportArgs, MemoryArgs, MemoryCommand};
 use crate::cli_error::CliError;
@@ -25,9 +20,22 @@ pub(crate) fn main(common: &CommonArgs, args: &MemoryArgs) -> Result<ExitStatus,
     let project = Project::open_nearest(common)?;
     let path = mcp::find_graph_path(&project.directory, args.file.as_deref())
         .map_err(CliError::from_input_error)?;
+    if args.file.is_some() && !path.exists() {
+        return Err(CliError::for_input(format!("there is no file `{}`", path.display()))
+            .with_hint("without --file, the memory of this project is shown"));
+    }
     let mut file = GraphFile::new(&path);
-    let read = file.read_graph().map(|_| ());
-    mcp::print_notices(file.take_notices());
+    let read = file.read_graph().map(|it| it.entities.is_empty());
+    let notices = file.take_notices();
+    let is_empty = *read.as_ref().unwrap_or(&false);
+    if is_empty && !notices.is_empty() {
+        return Err(CliError::for_input(format!(
+            "`{}` is not a knowledge graph: none of its lines can be read",
+            path.display()
+        ))
+        .with_hint("each line of one is a JSON object of the type `entity` or `relation`"));
+    }
+    mcp::print_notices(notices);
     read.map_err(CliError::from_input_error)?;
     let graph = file.read_graph().map_err(CliError::from_input_error)?;
     let show = |selection: &GraphSelection<'_>, nothing: &str| {
@@ -66,18 +74,15 @@ fn export_graph(
         [(&args.html, view::render_page(graph, &chart)), (&args.mermaid, chart.text.clone())]
     {
         let Some(path) = path else { continue };
+        if pages::is_stdout(path) {
+            screen::print_data(&text);
+            continue;
+        }
         let place = project.directory.join(path);
-        write_public_file(&place, &text).map_err(|error| {
-            CliError::for_input(format!("cannot write `{}`: {error}", path.display()))
-        })?;
+        pages::write_result(&place, &path.display().to_string(), &text)?;
         if !common.quiet {
             screen::print_line(&format!("{} is written: {}.", path.display(), chart.extent));
         }
     }
     Ok(ExitStatus::Complete)
-}
-
-/// Writes a file that everyone with access to the project may read.
-fn write_public_file(path: &Path, text: &str) -> std::io::Result<()> {
-    atomic_file::replace_with(path, text.as_bytes(), Permissions::from_mode(0o644))
 }

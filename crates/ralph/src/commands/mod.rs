@@ -42,14 +42,14 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
 
-use clap::Parser as _;
 use clap::error::ErrorKind;
 use ralph_io::gates::GateSlots;
 use ralph_io::sandbox::{SETUP_ERROR_PREFIX, SETUP_FAILED_CODE};
 use ralph_model::outcome::ExitStatus;
 
 use crate::cli::memory::McpServerChoice;
-use crate::cli::{self, Cli, CliCommand, WELCOME};
+use crate::cli::{self, CliCommand, CommonArgs, WELCOME};
+use crate::cli_error::CliError;
 use crate::enclosing_project;
 use crate::screen::{self, OutputStyle};
 use crate::session::WARDEN_COMMAND;
@@ -85,19 +85,16 @@ pub(crate) fn run_command_line(arguments: Vec<OsString>) -> ExitCode {
     {
         return code;
     }
-    let mut cli = match Cli::try_parse_from(arguments) {
+    let mut cli = match cli::parse_command_line(arguments) {
         Ok(cli) => cli,
-        Err(error) => {
-            let error = cli::with_suggestion(cli::with_complete_help(error));
-            return print_clap_error(&error);
-        }
+        Err(error) => return print_clap_error(&error),
     };
     enclosing_project::start_in_project_above(&mut cli);
+    let common = &cli.common;
     let Some(command) = cli.command else {
         screen::print_data(WELCOME);
-        return ExitCode::SUCCESS;
+        return fail_if_output_is_lost(common, ExitStatus::Complete).code().into();
     };
-    let common = &cli.common;
     let result = match command {
         CliCommand::Sim { scenario } => return run_scripted_agent(&scenario),
         CliCommand::Mcp(args) => match args.server {
@@ -107,7 +104,8 @@ pub(crate) fn run_command_line(arguments: Vec<OsString>) -> ExitCode {
         },
         CliCommand::Hook(args) if args.event != "explain" => return hook::answer_hook(&args.event),
         CliCommand::Sandbox(args) => match sandbox::main(common, &args) {
-            Ok(code) => return code,
+            Ok(code) if screen::find_stdout_error().is_none() => return code,
+            Ok(_) => Ok(ExitStatus::Complete),
             Err(complaint) => Err(complaint),
         },
         CliCommand::Archive(args) => archive::main(common, &args),
@@ -159,7 +157,19 @@ pub(crate) fn run_command_line(arguments: Vec<OsString>) -> ExitCode {
         OutputStyle::without_settings(common).print_error(&complaint);
         complaint.status
     });
-    status.code().into()
+    fail_if_output_is_lost(common, status).code().into()
+}
+
+/// Reports data that could not be written to stdout, such as on a full disk. A run itself prints
+/// none: it continues without its terminal.
+fn fail_if_output_is_lost(common: &CommonArgs, status: ExitStatus) -> ExitStatus {
+    let Some(error) = screen::find_stdout_error() else { return status };
+    let complaint = CliError::new(
+        ExitStatus::Incomplete,
+        format!("the output is not complete: cannot write to stdout: {error}"),
+    );
+    OutputStyle::without_settings(common).print_error(&complaint);
+    if status == ExitStatus::Complete { complaint.status } else { status }
 }
 
 /// Runs the scripted agent.
@@ -172,10 +182,12 @@ fn run_scripted_agent(scenario: &Path) -> ExitCode {
 
 /// Prints help and version as data, and mistakes in the command line as clap formats them.
 fn print_clap_error(error: &clap::Error) -> ExitCode {
-    let _ = error.print();
-    if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
-        ExitCode::SUCCESS
-    } else {
-        ExitStatus::BadInput.code().into()
+    let printed = error.print();
+    if !matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
+        return ExitStatus::BadInput.code().into();
     }
+    if let Err(error) = printed {
+        screen::record_stdout_error(&error);
+    }
+    fail_if_output_is_lost(&CommonArgs::default(), ExitStatus::Complete).code().into()
 }

@@ -4,15 +4,16 @@
 //! Not here: how a page looks (`ralph_ui::html`), and serving it.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use ralph_core::reporting::report::{Report, Summary};
-use ralph_io::clock;
 use ralph_io::git::GitRepository;
 use ralph_io::mask::Masker;
 use ralph_io::process::Watch;
 use ralph_io::store::{RunLock, active};
+use ralph_io::{atomic_file, clock};
 use ralph_model::control::Pause;
 use ralph_model::ids::RunId;
 use ralph_model::worktree::TreeId;
@@ -20,6 +21,7 @@ use ralph_ui::html::{self, LiveFacts, PageInput, PagePart, RunActivity, WorkerKe
 use ralph_ui::time::WallClock;
 use serde::de::IgnoredAny;
 
+use crate::cli_error::CliError;
 use crate::project::Project;
 use crate::secrets;
 
@@ -28,6 +30,30 @@ const DIFF_CHARS: usize = 20_000;
 
 /// Diffs cached while a page is followed: more than one page shows.
 const MAX_CACHED_DIFFS: usize = 64;
+
+/// Permissions of a page: everyone with access to the project may read it.
+const PAGE_MODE: u32 = 0o644;
+
+/// Returns whether the user names stdout as the place of a result.
+pub(super) fn is_stdout(file: &Path) -> bool {
+    file == Path::new("-") || file == Path::new("/dev/stdout")
+}
+
+/// Writes a result to the place that the user names.
+pub(super) fn write_result(place: &Path, shown: &str, text: &str) -> Result<(), CliError> {
+    let mode = Permissions::from_mode(PAGE_MODE);
+    atomic_file::write_named_output(place, text.as_bytes(), mode)
+        .map_err(|error| CliError::for_input(format!("cannot write `{shown}`: {error}")))
+}
+
+/// Writes a result to the place that ralph chose. An agent may have left a link there, so it is
+/// not followed.
+pub(super) fn write_own_result(place: &Path, text: &str) -> Result<(), CliError> {
+    let mode = Permissions::from_mode(PAGE_MODE);
+    atomic_file::replace_with(place, text.as_bytes(), mode).map_err(|error| {
+        CliError::for_input(format!("cannot write `{}`: {error}", place.display()))
+    })
+}
 
 /// Returns whether a run is active, by the lock of its state directory and which run holds it.
 pub(super) fn find_activity(state: &Path, run: &RunId, report: &Report) -> RunActivity {

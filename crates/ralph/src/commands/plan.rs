@@ -91,6 +91,7 @@ fn read_existing_list(
     if place.symlink_metadata().is_err() {
         return Ok(None);
     }
+    task_file::check_link(project, &place)?;
     let read = TaskFile::read(&place);
     let verify_commands =
         read.as_ref().map(|it| it.list().verify_commands.clone()).unwrap_or_default();

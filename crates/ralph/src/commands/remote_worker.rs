@@ -14,8 +14,8 @@ use ralph_io::git::{REF_PREFIX, RemoteError, RemoteRefs, clone_project};
 use ralph_io::process::{StopStage, Watch};
 use ralph_io::store::{ProjectLayout, RunDir};
 use ralph_io::workers::{
-    FetchedJob, HostOwner, HostedWorkers, RemoteEnd, RemoteWorker, WantedJob, fetch_earlier_work,
-    fetch_job, find_machine_name,
+    FetchedJob, HostOwner, HostedWorkers, RemoteEnd, RemoteWorker, WantedJob, check_job_name,
+    fetch_earlier_work, fetch_job, find_machine_name,
 };
 use ralph_model::agent::AgentKind;
 use ralph_model::attempt_label::AttemptLabel;
@@ -41,6 +41,9 @@ const JOBS: &str = "jobs";
 
 /// Does a job.
 pub(crate) fn main(common: &CommonArgs, args: &RemoteWorkerArgs) -> Result<ExitStatus, CliError> {
+    check_job_name(&args.job).map_err(|error| {
+        to_error(&error).with_hint("`--job` takes the whole name, as the start command gets it")
+    })?;
     let watch = Watch::install(|_| {}).map_err(|error| build_error("watch for signals", &error))?;
     if args.lifeline {
         start_lifeline(&watch)?;
@@ -263,8 +266,9 @@ fn print_report(event: &WorkerEvent, as_json: bool) {
     } else {
         describe_report(event).map(|line| format!("{line}\n"))
     };
-    // The reader may be gone; the job continues.
-    let _ = line.map(|line| screen::try_print_data(&line));
+    if let Some(line) = line {
+        screen::print_event(&line);
+    }
 }
 
 fn describe_report(event: &WorkerEvent) -> Option<String> {

@@ -2,12 +2,9 @@
 //!
 //! Not here: what it counts (`ralph_core::reporting::report`) and how the page looks (`ralph_ui::report`).
 
-use std::fs::Permissions;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use ralph_core::reporting::report::{Report, Summary};
-use ralph_io::atomic_file;
 use ralph_io::store::layout::find_worker_run;
 use ralph_io::store::{RunDir, journal};
 use ralph_model::outcome::ExitStatus;
@@ -45,11 +42,19 @@ pub(crate) fn main(common: &CommonArgs, args: &ReportArgs) -> Result<ExitStatus,
         let activity = pages::find_activity(layout.state(), &run, &report);
         let page =
             pages::build_document(&report, &summary, &project.directory, activity, &mut diffs);
-        if file == Path::new("-") {
+        if pages::is_stdout(file) {
             screen::print_data(&page);
             return Ok(ExitStatus::Complete);
         }
-        write_page(common, &place, &page)?;
+        if file == Path::new(DEFAULT_PAGE) {
+            pages::write_own_result(&place, &page)?;
+        } else {
+            pages::write_result(&place, &place.display().to_string(), &page)?;
+        }
+        if !common.quiet {
+            let kilobytes = page.len().div_ceil(1024);
+            screen::print_line(&format!("{} is written ({kilobytes} KB).", place.display()));
+        }
         if args.open
             && let Some(opened) = browser::open_page(&project, &place.to_string_lossy())
         {
@@ -109,18 +114,6 @@ fn read_worker_reports(
         }
     }
     Ok(reports)
-}
-
-/// Writes a page that everyone with access to the project may read.
-fn write_page(common: &CommonArgs, place: &Path, page: &str) -> Result<(), CliError> {
-    atomic_file::replace_with(place, page.as_bytes(), Permissions::from_mode(0o644)).map_err(
-        |error| CliError::for_input(format!("cannot write `{}`: {error}", place.display())),
-    )?;
-    if !common.quiet {
-        let kilobytes = page.len().div_ceil(1024);
-        screen::print_line(&format!("{} is written ({kilobytes} KB).", place.display()));
-    }
-    Ok(())
 }
 
 /// Reads the report and the summary of a journal, also of one that is still being written.

@@ -119,6 +119,19 @@ fn show_sandbox(common: &CommonArgs, args: &ShowArgs) -> Result<ExitCode, CliErr
     Ok(ExitCode::SUCCESS)
 }
 
+/// Returns an error with the flags of this command instead of those of a run.
+fn with_own_flags(mut error: CliError) -> CliError {
+    let rename = |text: &str| {
+        if text.contains("--sandbox=guard") {
+            return "use --backend none to run the command without a sandbox".to_owned();
+        }
+        text.replace("--sandbox=", "--backend ").replace("--no-sandbox", "--backend none")
+    };
+    error.hints = error.hints.iter().map(|hint| rename(hint)).collect();
+    error.causes = error.causes.iter().map(|cause| rename(cause)).collect();
+    error
+}
+
 /// A sandbox for the project, outside of a run.
 pub(crate) struct ProjectSandbox {
     policy: SandboxPolicy,
@@ -137,7 +150,7 @@ impl ProjectSandbox {
         let watch = Watch::install(|_| {}).map_err(|error| {
             CliError::new(ExitStatus::Incomplete, format!("cannot listen to signals: {error}"))
         })?;
-        Self::open_with(common, args, None, watch)
+        Self::open_with(common, args, None, watch).map_err(with_own_flags)
     }
 
     /// Opens the sandbox of these agents, without a network.

@@ -202,6 +202,7 @@ impl TaskCommandContext<'_> {
         args: &TasksValidateArgs,
     ) -> Result<ExitStatus, CliError> {
         let path = task_file::find_task_file(self.project, self.settings, plan)?;
+        task_file::check_link(self.project, &path)?;
         let checked = TaskFile::read(&path).and_then(|file| {
             if args.untouched {
                 file.check_untouched()?;

@@ -33,6 +33,11 @@ pub(crate) fn main(common: &CommonArgs, args: &TrustArgs) -> Result<ExitStatus, 
     if args.remove {
         return remove_trust(common, &named);
     }
+    if let (Some(directory), Err(error)) = (&args.directory, named.canonicalize()) {
+        let shown = directory.display();
+        return Err(CliError::for_input(format!("cannot open the project `{shown}`: {error}"))
+            .with_hint("`ralph trust` without a directory is about the current one"));
+    }
     let project = Project::open(&CommonArgs { project_dir: Some(named), ..common.clone() })?;
     trust_project(common, &project, args)
 }

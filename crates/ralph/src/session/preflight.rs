@@ -65,6 +65,12 @@ fn check_repository_exists(run: &PreflightInputs<'_>) -> Result<(), CliError> {
     if run.repository.is_some() || !run.recipe.needs_git() {
         return Ok(());
     }
+    if let Err(reason) = run.project.find_program("git") {
+        let message =
+            format!("this run commits or restores work, and git cannot be started: {reason}");
+        return Err(CliError::new(ExitStatus::GitFailed, message)
+            .with_hint("install git, or add its directory to the PATH"));
+    }
     let project = run.layout.project().display();
     Err(CliError::new(
         ExitStatus::GitFailed,

@@ -32,7 +32,18 @@ pub(crate) fn check_sense(settings: &Settings) -> Vec<SettingFinding> {
     findings.extend(notify_check::check_notify_and_otel(settings));
     check_guard(settings, &mut findings);
     check_sandbox(settings, &mut findings);
+    check_globs("protect", &settings.protect, &mut findings);
+    check_globs("secrets.allow", &settings.secrets.allow, &mut findings);
     findings
+}
+
+fn check_globs(key: &str, globs: &[String], findings: &mut Vec<SettingFinding>) {
+    for (place, glob) in globs.iter().enumerate() {
+        if let Err(error) = Pattern::new(glob.strip_prefix('!').unwrap_or(glob)) {
+            let path = JsonPath::parse(key).join_index(place);
+            findings.push(build_finding(path, error.to_string()));
+        }
+    }
 }
 
 /// Finds invalid hosts and ranges, and options that the sandbox does not support.

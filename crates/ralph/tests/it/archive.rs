@@ -249,6 +249,30 @@ fn archive_is_refused_while_a_run_is_active() {
     run.wait_for_end().expect_code(0);
 }
 
+#[test]
+fn init_is_refused_while_a_run_is_active() {
+    let sealed = repository();
+    let deeds =
+        json!([{ "touch": "at-work" }, { "waitFor": { "path": "continue" } }, { "claim": "DONE" }]);
+    sealed.write_script(&always(deeds), &json!({}));
+    let init =
+        |words: &[&str]| sealed.run_ralph(&[&["init", "--workflow", "tasks"], words].concat());
+    init(&["--name", "Notes"]).expect_code(0);
+    let list = sealed.read_file("ralph/tasks.json");
+    let run = sealed.start_ralph(&["run", "-p", "base"]);
+    sealed.wait_for("at-work");
+    for words in [&["--name", "Other", "--force"][..], &["--name", "Other"]] {
+        init(words).expect_code(3).expect_stderr("Another run is active");
+    }
+    let words = ["init", "--yes", "--force"];
+    sealed.run_ralph(&words).expect_code(3).expect_stderr("ralph init --dry-run");
+    init(&["--name", "Other", "--force", "--dry-run"]).expect_code(0);
+    assert_eq!(sealed.read_file("ralph/tasks.json"), list);
+    sealed.write_file("continue", "");
+    run.wait_for_end().expect_code(0);
+    init(&["--name", "Other", "--force"]).expect_code(0);
+}
+
 /// The commit is the last step; a hook that waits is the point to kill it.
 #[test]
 fn kill_during_archive_loses_nothing() {

@@ -20,6 +20,15 @@ fn the_prompt_is_given_exactly_once() {
         (&["run", "-f", "."], "it is a directory"),
         (&["run", "-p", "x", "-m", "0"], "0"),
         (&["run", "-p", "x", "--max-cost=-1"], "--max-cost"),
+        (&["run", "-p", "x", "--max-cost", "-1"], "for example --max-cost 5"),
+        (&["run", "-p", "x", "--max-tokens", "-1"], "'--max-tokens <N>': -1 is not in 1.."),
+        (&["run", "-p", "x", "-m", "-5"], "invalid value '-5' for '--maximum-iterations <N>'"),
+        (&["run", "-p", "x", "--max-time", "-90"], "--max-time: `-90` is not a duration"),
+        (&["build", "-5"], "invalid value '-5' for '[N]'"),
+        (&["run", "--sandbox", "native"], "write --sandbox=native"),
+        (&["build", "--sandbox", "native"], "write --sandbox=native"),
+        (&["build", "--branch", "foo"], "write --branch=foo"),
+        (&["trust", "nonexist"], "Cannot open the project `nonexist`"),
         (&["run", "-p", "x", "--max-cost=nan"], "--max-cost"),
         (&["run", "-p", "x", "--max-cost=much"], "write an amount in US dollars, such as 20"),
         (&["run", "-p", "x", "--max-time", "soon"], "--max-time"),
@@ -37,6 +46,90 @@ fn the_prompt_is_given_exactly_once() {
         assert!(end.stderr.contains(expect), "{words:?}: {}", end.stderr);
     }
     assert_eq!(sealed.runs().len(), 0, "nothing was begun");
+}
+
+#[test]
+fn a_task_file_that_is_none_is_explained() {
+    let sealed = repository();
+    sealed.write_script(&done(), &json!({}));
+    fs::create_dir_all(sealed.project_dir().join("ralph")).expect("a directory");
+    sealed.write_file("specs/overview.md", "# Search\n\nSearch in notes.\n");
+    sealed.write_file("ralph/prd.md", "# Notes\n\nSearch in notes.\n");
+    let link = sealed.project_dir().join("ralph/tasks.json");
+    for (target, expect) in [
+        ("../gone/tasks.json", "is a link to `../gone/tasks.json`, which does not exist"),
+        ("tasks.json", "is a link to `tasks.json`, which cannot be followed"),
+    ] {
+        symlink(target, &link).expect("a link");
+        for words in [&["build"][..], &["plan"], &["tasks", "list"], &["tasks", "validate"]] {
+            sealed.run_ralph(words).expect_code(2).expect_stderr(expect);
+        }
+        fs::remove_file(&link).expect("removed");
+    }
+    sealed.write_file("docs/tasks.md", "- [ ] Search\n");
+    sealed
+        .run_ralph(&["build", "--plan", "docs/tasks.md"])
+        .expect_code(2)
+        .expect_stderr("`docs/tasks.md` is Markdown")
+        .expect_stderr("`ralph init --from docs/tasks.md`");
+    assert_eq!(sealed.runs().len(), 0);
+}
+
+#[test]
+fn a_misspelled_variable_is_warned_about_in_every_check() {
+    let sealed = repository();
+    sealed.write_script(&done(), &json!({}));
+    for words in [&["run", "-p", "x", "--dry-run"][..], &["doctor"], &["run", "-p", "x"]] {
+        let mut command = sealed.build_command(env!("CARGO_BIN_EXE_ralph"));
+        command.args(words).env("RALPH_MAX_TURN", "5");
+        let end = ralph_testkit::sealed::Running::start_command(command).wait_for_end();
+        let end = end.expect_code(0);
+        let text = end.stdout + &end.stderr;
+        assert!(
+            text.contains("RALPH_MAX_TURN is not a setting (did you mean"),
+            "{words:?}: {text}"
+        );
+    }
+}
+
+#[test]
+fn a_number_is_a_duration_in_seconds() {
+    let sealed = sealed();
+    sealed.write_script(&done(), &json!({ "budget": { "maxTime": "90" } }));
+    run(&sealed, &[]).expect_code(0);
+    run(&sealed, &["--max-time", "90"]).expect_code(0);
+    let words = ["clean", "--older-than", "30"];
+    sealed.run_ralph(&words).expect_code(2).expect_stderr("--older-than 30d");
+}
+
+#[test]
+fn a_home_that_cannot_be_used_is_named() {
+    let sealed = sealed();
+    sealed.write_script(&done(), &json!({}));
+    let start = |home: &str| {
+        let mut command = sealed.build_command(env!("CARGO_BIN_EXE_ralph"));
+        command.args(["run", "-p", "base"]).env("HOME", home).env_remove("XDG_STATE_HOME");
+        ralph_testkit::sealed::Running::start_command(command).wait_for_end().expect_code(2)
+    };
+    for home in ["", "relative"] {
+        start(home).expect_stderr("neither HOME nor XDG_STATE_HOME is an absolute path");
+    }
+    start("/proc/home").expect_stderr("`stateDir` in the settings, or XDG_STATE_HOME");
+}
+
+#[test]
+fn hints_name_what_helps() {
+    let sealed = sealed();
+    let end = run(&sealed, &["--agent", "/"]).expect_code(4);
+    assert!(!end.stderr.contains("install `/`"), "{}", end.stderr);
+    sealed.write_file(".ralph/settings.json", r#"{"agent": {"kind": "sim"}}"#);
+    run(&sealed, &[]).expect_code(2).expect_stderr("needs a scenario file");
+    let end = sealed.run_ralph(&["sandbox", "exec", "--backend", "sbx", "true"]);
+    assert!(
+        !end.stderr.contains("--sandbox=") && !end.stderr.contains("--no-sandbox"),
+        "{}",
+        end.stderr
+    );
 }
 
 #[test]
@@ -117,6 +210,53 @@ fn commits_need_a_repository() {
     run(&sealed, &[]).expect_code(5);
     sealed.write_script(&done(), &json!({}));
     run(&sealed, &[]).expect_code(0).expect_stderr("not a git repository");
+}
+
+#[test]
+fn a_repository_that_git_cannot_use_is_refused() {
+    let commands = [
+        &["run", "-p", "base"][..],
+        &["run", "-p", "base", "--dry-run"],
+        &["build"],
+        &["plan"],
+        &["archive"],
+    ];
+    let sealed = repository();
+    sealed.write_script(&done(), &json!({}));
+    sealed.write_file("plan.json", r#"{"project":"x","tasks":[{"id":"T1","title":"t","description":"d","status":"pending","order":1,"acceptance_criteria":["a"],"depends_on":[]}]}"#);
+    sealed.write_file("ralph/prd.md", "# Notes\n\nSearch in notes.\n");
+    let run_without_git = |words: &[&str]| {
+        let mut command = sealed.build_command(env!("CARGO_BIN_EXE_ralph"));
+        command.args(words).env("PATH", sealed.bin_dir());
+        ralph_testkit::sealed::Running::start_command(command).wait_for_end()
+    };
+    for words in commands {
+        run_without_git(words).expect_code(5).expect_stderr("git cannot be started");
+    }
+    let doctor = run_without_git(&["doctor"]).expect_code(5);
+    assert!(!doctor.stdout.contains("git init"), "{}", doctor.stdout);
+    assert!(doctor.stdout.contains("✘ there is a repository"), "{}", doctor.stdout);
+
+    sealed.write_file(".git/HEAD", "");
+    for words in commands {
+        sealed.run_ralph(words).expect_code(5).expect_stderr("/.git` is damaged");
+    }
+    let doctor = sealed.run_ralph(&["doctor"]).expect_code(5);
+    assert!(!doctor.stdout.contains("git init"), "{}", doctor.stdout);
+    sealed.write_file(".git/HEAD", "ref: refs/heads/main\n");
+    sealed.run_ralph(&["doctor"]).expect_code(0);
+    fs::remove_dir_all(sealed.project_dir().join(".git/objects")).expect("removed");
+    run(&sealed, &[]).expect_code(5).expect_stderr("/.git` is damaged");
+    assert_eq!(sealed.runs().len(), 0);
+}
+
+#[test]
+fn a_job_that_is_none_is_refused() {
+    let sealed = repository();
+    for job in ["refs/x", "jobs/x", "x/jobs/y"] {
+        let words = ["worker", "--job", job, "--remote", "nope"];
+        sealed.run_ralph(&words).expect_code(2).expect_stderr("is not the ref of a job");
+    }
 }
 
 #[test]

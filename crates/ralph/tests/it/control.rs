@@ -237,6 +237,18 @@ fn a_task_that_is_being_worked_on_is_skipped_and_its_work_is_kept() {
     assert_eq!(sealed.run_git(&["show", &format!("{branch}:half.txt")]), "half");
     let log = sealed.run_ralph(&["log", "--task", "US-3"]).expect_code(0).stdout;
     assert!(log.contains("Task US-3 is skipped") && !log.contains("US-1"), "{log}");
+    for (words, expect) in [
+        (&["--task", "US-33"][..], "There is no task `US-33`"),
+        (&["--task", "US-33"], "did you mean `US-3`?"),
+        (&["--task", ""], "--task is empty"),
+        (&["--json", "--task", "other"], "There is no task `other`"),
+        (&["--iteration", "77"], "There is no iteration 77: the run has "),
+        (&["--raw", "--iteration", "77"], "There is no iteration 77: the run has "),
+        (&["--iteration", "0"], "There is no iteration 0: the run has "),
+    ] {
+        let end = sealed.run_ralph(&[&["log"], words].concat()).expect_code(2);
+        assert!(end.stderr.contains(expect), "{words:?}: {}", end.stderr);
+    }
 }
 
 #[test]
@@ -271,8 +283,10 @@ fn bad_input_and_a_full_inbox_are_handled() {
     sealed.run_ralph(&["skip", "a"]).expect_code(1).expect_stderr("has no task list");
     let words: Vec<String> = vec!["y".repeat(100_000); 10];
     let long: Vec<&str> = ["note"].into_iter().chain(words.iter().map(String::as_str)).collect();
-    sealed.run_ralph(&long).expect_code(1).expect_stderr("1000009 characters, and 4000 fit");
-    sealed.run_ralph(&["note", " "]).expect_code(1).expect_stderr("it is empty");
+    sealed.run_ralph(&long).expect_code(2).expect_stderr("1000009 characters, and 4000 fit");
+    sealed.run_ralph(&["note", " "]).expect_code(2).expect_stderr("The note is empty");
+    let words = ["note", "--task", "US-1", "Use tabs."];
+    sealed.run_ralph(&words).expect_code(2).expect_stderr("without --task reaches its next prompt");
     // Two users at once.
     let both: Vec<_> =
         ["one", "two"].map(|text| sealed.start_ralph(&["note", text])).into_iter().collect();

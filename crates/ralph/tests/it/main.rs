@@ -38,6 +38,7 @@ mod network;
 mod notify;
 mod old_journals;
 mod other_agents;
+mod outputs;
 mod plan;
 mod plugin;
 mod presets;

@@ -269,4 +269,13 @@ fn gates_that_ask_an_agent_are_written_with_the_flag() {
         assert!(settings.contains(part), "{part}: {settings}");
     }
     sealed.run_ralph(&["init", "--yes", "--gates", "taste"]).expect_code(2);
+    // Existing settings are kept, so that they would not get the gate.
+    let end = sealed.run_ralph(&["init", "--yes", "--gates", "spec", "--force"]).expect_code(2);
+    assert!(
+        end.stderr
+            .contains(r#"add to the gates there: "gates": [{ "kind": "spec", "agent": {} }]"#),
+        "{}",
+        end.stderr
+    );
+    assert_eq!(sealed.read_file(".ralph/settings.json"), settings);
 }

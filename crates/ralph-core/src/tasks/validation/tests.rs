@@ -35,6 +35,17 @@ fn format_problems(problems: &[TaskProblem]) -> String {
 }
 
 #[test]
+fn ids_have_no_control_characters() {
+    check(
+        vec![good("T-1\n", &[]), good("T-\u{1b}[2J", &[]), good("Aufgabe 3 – ü", &[])],
+        &expect![[r#"
+            task number 1 has a control character in its id (give it an id such as `TASK-001`)
+            task number 2 has a control character in its id (give it an id such as `TASK-001`)
+        "#]],
+    );
+}
+
+#[test]
 fn all_mistakes_are_reported_at_once() {
     check(vec![good("a", &[]), good("b", &["a"])], &expect![""]);
     check(

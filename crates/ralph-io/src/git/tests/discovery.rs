@@ -25,6 +25,31 @@ fn directories_without_a_work_tree_are_distinguished() {
 }
 
 #[test]
+fn a_git_directory_that_git_does_not_take_is_found() {
+    let world = World::new();
+    let find = |project: &Path, env: &[(OsString, OsString)]| find_unusable_git_dir(project, env);
+    let is_found =
+        || matches!(discover(&world, &world.at("dir")), Ok(RepositoryDiscovery::Repository(_)));
+    assert!(is_found());
+    let head = fs::read(world.at(".git/HEAD")).expect("readable");
+    world.write(".git/HEAD", "");
+    assert!(!is_found());
+    assert_eq!(find(&world.at("dir"), &world.env), Some(world.at(".git")));
+    let limited = [("GIT_CEILING_DIRECTORIES".into(), world.top().into())];
+    assert_eq!(find(&world.at("dir"), &limited), None);
+    fs::write(world.at(".git/HEAD"), head).expect("written");
+    assert!(is_found());
+
+    let outside = tempfile::tempdir().expect("a directory");
+    assert_eq!(find(outside.path(), &[]), None);
+    fs::create_dir(outside.path().join(".git")).expect("a directory");
+    assert_eq!(find(outside.path(), &[]), None);
+    fs::remove_dir(outside.path().join(".git")).expect("removed");
+    fs::write(outside.path().join(".git"), "gitdir: /nowhere\n").expect("written");
+    assert_eq!(find(outside.path(), &[]), Some(outside.path().join(".git")));
+}
+
+#[test]
 fn a_repository_that_git_distrusts_is_an_error_with_gits_message() {
     let mut world = World::new();
     world.env.push(("GIT_TEST_ASSUME_DIFFERENT_OWNER".into(), "1".into()));

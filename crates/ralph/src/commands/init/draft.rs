@@ -48,10 +48,7 @@ impl SettingsDraft {
     /// Adds gates.
     pub(super) fn add_gates(&mut self, gates: &[ProjectCheck], reviews: &[ReviewGateChoice]) {
         self.checked_by.extend(gates.iter().map(|it| it.command.clone()));
-        let reviews = reviews.iter().map(|it| {
-            let kind = json!(it.name());
-            format!("{{ \"kind\": {kind}, \"agent\": {{}} }}")
-        });
+        let reviews = reviews.iter().map(|it| format_review_gate(*it));
         let gates: Vec<String> =
             gates.iter().map(format_gate).chain(reviews).map(|it| format!("\n    {it}")).collect();
         if !gates.is_empty() {
@@ -97,6 +94,11 @@ fn merge_settings(into: &mut Value, from: &Value) {
         }
         (into, from) => *into = from.clone(),
     }
+}
+
+/// Returns a gate that asks an agent, as in the settings.
+pub(super) fn format_review_gate(gate: ReviewGateChoice) -> String {
+    format!("{{ \"kind\": {}, \"agent\": {{}} }}", json!(gate.name()))
 }
 
 /// Returns a gate as JSON text.

@@ -13,8 +13,8 @@ use ralph_ui::sanitize::sanitize_text;
 use super::gate_trial::GateTrial;
 use super::questions::{self, WizardDefaults};
 use super::{
-    InitSetup, SETTINGS, apply_plan, existing, find_agents, guess_workflow, has_settings,
-    plan_workflow,
+    InitSetup, SETTINGS, apply_plan, check_no_active_run, existing, find_agents, guess_workflow,
+    has_settings, plan_workflow,
 };
 use crate::cli::{CommonArgs, InitArgs};
 use crate::cli_error::CliError;
@@ -37,6 +37,9 @@ pub(super) fn run_wizard(common: &CommonArgs, args: &InitArgs) -> Result<ExitSta
         return Err(CliError::for_input("`ralph init` asks questions, and there is no terminal")
             .with_hint("`ralph init --yes` asks nothing: it detects the agent and the checks")
             .with_hint("`ralph init --workflow tasks --name FEATURE` names the workflow: prompt, specs or tasks"));
+    }
+    if let Ok(loaded) = project.load_settings(None, Vec::new()) {
+        check_no_active_run(&project, &loaded)?;
     }
     let watch = Watch::install(|_| {
         let _writing = WRITING.lock().unwrap_or_else(PoisonError::into_inner);

@@ -17,7 +17,7 @@ use ralph_ui::view::{TerminalView, ViewOptions};
 
 use super::{EventContext, LogFilter};
 use crate::cli_error::CliError;
-use crate::screen;
+use crate::screen::{self, DataOutput};
 
 /// The journals of a run and of workers.
 pub(super) struct LogJournals {
@@ -36,8 +36,9 @@ struct FilteredJournal {
     next: Option<(Recorded, String)>,
     state: Option<RunState>,
     filter: LogFilter,
-    view: TerminalView<std::io::Stdout>,
+    view: TerminalView<DataOutput>,
     is_read: bool,
+    has_shown: bool,
 }
 
 impl LogJournals {
@@ -76,6 +77,15 @@ impl LogJournals {
         self.open.iter().all(|it| it.is_read && it.view.first_error().is_none())
     }
 
+    /// Fails if nothing is shown because the run has no such task or iteration.
+    pub(super) fn check_filter_matches(&self) -> Result<(), CliError> {
+        let first = &self.open[0];
+        match &first.state {
+            Some(state) if !self.open.iter().any(|it| it.has_shown) => first.filter.check(state),
+            Some(_) | None => Ok(()),
+        }
+    }
+
     fn open_awaited(&mut self) -> Result<(), CliError> {
         for worker in self.awaited.clone() {
             let Some(known) = find_worker_run(&self.root, &worker) else { continue };
@@ -91,8 +101,8 @@ impl LogJournals {
 impl FilteredJournal {
     fn open(files: &RunDir, filter: LogFilter, options: ViewOptions) -> Result<Self, CliError> {
         let tail = JournalTail::open(&files.journal_path()).map_err(CliError::from_input_error)?;
-        let view = TerminalView::new(screen::open_stdout(), options);
-        Ok(Self { tail, next: None, state: None, filter, view, is_read: true })
+        let view = TerminalView::new(screen::open_data_output(), options);
+        Ok(Self { tail, next: None, state: None, filter, view, is_read: true, has_shown: false })
     }
 
     /// Returns the time of the next event, if there is one.
@@ -109,6 +119,7 @@ impl FilteredJournal {
         // A journal that does not fold can still be printed.
         if json && !self.filter.needs_context() {
             if self.filter.shows(&recorded, None) {
+                self.has_shown = true;
                 self.print_text(&text);
             }
             return Ok(None);
@@ -121,6 +132,7 @@ impl FilteredJournal {
         .map_err(CliError::from_input_error)?;
         let place = EventContext::for_event(&recorded.event, &now).or(before);
         if self.filter.shows(&recorded, place.as_ref()) {
+            self.has_shown = true;
             if json {
                 self.print_text(&text);
             } else {

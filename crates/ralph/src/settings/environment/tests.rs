@@ -58,7 +58,7 @@ fn variables_set_what_their_name_says() {
         ("RALPH_PROTECT", "", "protect", json!([])),
         ("RALPH_NOTIFY_ON", "Finish,stuck", "notify.on", json!(["finish", "stuck"])),
         ("RALPH_TIMEOUTS_TEST", "5m", "timeouts.test", json!("5m")),
-        ("RALPH_TIMEOUTS_TEST_SOFT", "90", "timeouts.test.soft", json!(90.0)),
+        ("RALPH_TIMEOUTS_TEST_SOFT", "90", "timeouts.test.soft", json!("90")),
         ("RALPH_TIMEOUT_MULTIPLIER", "0.5", "timeoutMultiplier", json!(0.5)),
         ("RALPH_BUDGET_MAX_COST_USD", "5", "budget.maxCostUsd", json!(5.0)),
         ("RALPH_UI_EMOJI", "false", "ui.emoji", json!(false)),

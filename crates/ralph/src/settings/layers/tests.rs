@@ -35,6 +35,17 @@ fn fails(sources: SettingsSources, expected: &Expect) {
 }
 
 #[test]
+fn globs_that_cannot_be_read_are_located() {
+    let text = "{\n  \"protect\": [\"src/**\", \"[\"],\n  \"secrets\": { \"allow\": [\"[\"] }\n}";
+    let error = load_settings(base(text)).expect_err("two mistakes").to_string();
+    for expect in
+        [".ralph/settings.json:2:25: `protect[1]`", ".ralph/settings.json:3:26: `secrets.allow[0]`"]
+    {
+        assert!(error.contains(expect), "{expect}: {error}");
+    }
+}
+
+#[test]
 fn without_any_source_there_are_the_defaults() {
     let loaded = load_settings(SettingsSources::default()).expect("defaults");
     assert_eq!(loaded.settings, Settings::default());

@@ -36,11 +36,16 @@ impl DurationSetting {
         Self(Millis::from_mins(minutes))
     }
 
-    /// Reads `90s`, `12m`, `1h30m`, `1h 30m`, `2d`, `500ms`.
+    /// Reads `90s`, `12m`, `1h30m`, `1h 30m`, `2d`, `500ms`, and `90` as seconds.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let wrong = || {
             format!("`{text}` is not a duration; write for example \"90s\", \"12m\" or \"1h30m\"")
         };
+        let text = text.trim();
+        if !text.is_empty() && text.bytes().all(|it| it.is_ascii_digit()) {
+            let seconds: u64 = text.parse().map_err(|_| wrong())?;
+            return Self::from_bounded_millis(seconds.saturating_mul(1_000), text);
+        }
         let mut total = 0_u64;
         let mut below = SPAN_UNITS.len() + 1;
         for (amount, unit) in split_amounts(text).ok_or_else(wrong)? {
@@ -193,7 +198,7 @@ impl JsonSchema for DurationSetting {
                 {
                     "type": "string",
                     "format": SPAN_FORMAT,
-                    "pattern": r"^\s*([0-9]+d\s*)?([0-9]+h\s*)?([0-9]+m\s*)?([0-9]+s\s*)?([0-9]+ms\s*)?$",
+                    "pattern": r"^\s*([0-9]+\s*|([0-9]+d\s*)?([0-9]+h\s*)?([0-9]+m\s*)?([0-9]+s\s*)?([0-9]+ms\s*)?)$",
                 },
                 { "type": "number", "minimum": 0, "maximum": LONGEST_MILLIS / 1000 },
             ]
@@ -264,7 +269,9 @@ mod tests {
             ("500ms", Some(500)),
             ("0s", Some(0)),
             ("", None),
-            ("90", None),
+            ("90", Some(90_000)),
+            ("1.5", None),
+            ("99999999999999999999", None),
             ("1.5h", None),
             ("30m1h", None),
             ("1m1m", None),

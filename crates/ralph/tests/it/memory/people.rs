@@ -36,7 +36,18 @@ fn memory_is_listed() {
     "]];
     shown.assert_eq(&sealed.run_ralph(&["memory", "show"]).expect_code(0).stdout);
     shown.assert_eq(&sealed.run_ralph(&["memory"]).expect_code(0).stdout);
-    let nothing = sealed.run_ralph(&["memory", "--file", "none.jsonl"]).expect_code(0).stdout;
+    sealed
+        .run_ralph(&["memory", "--file", "none.jsonl"])
+        .expect_code(2)
+        .expect_stderr("There is no file `");
+    sealed.write_file("notes.md", "# Notes\n\nSearch.\n");
+    for words in
+        [&["memory", "--file", "notes.md"][..], &["memory", "--file", "notes.md", "export"]]
+    {
+        sealed.run_ralph(words).expect_code(2).expect_stderr("is not a knowledge graph");
+    }
+    sealed.write_file("empty.jsonl", "");
+    let nothing = sealed.run_ralph(&["memory", "--file", "empty.jsonl"]).expect_code(0).stdout;
     assert_eq!(nothing, "Nothing is remembered yet in this project.\n");
 }
 
