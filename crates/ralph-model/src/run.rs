@@ -67,9 +67,11 @@ pub struct RunState {
     pub autorun_changes: BTreeSet<AutorunChange>,
     /// Files in which something was refused that only has the shape of a secret.
     pub files_with_shapes: BTreeSet<String>,
-    /// Files that ended iterations changed and that were not rolled back, at most
-    /// [`MAX_CHANGED_FILES`]; `None` until something was observed.
+    /// Files that accepted work changed, at most [`MAX_CHANGED_FILES`]; `None` until something was
+    /// observed.
     pub changed_files: Option<BTreeSet<String>>,
+    /// Files that differ from `base`, as of the last iteration that ended.
+    pub unlanded_files: Vec<String>,
     /// The task list and the work on it, once read.
     pub tasks: Option<TaskState>,
     /// Gate results from before the first agent call.
@@ -224,17 +226,42 @@ impl RunState {
         is_plan_same && found.is_some() && found == current.observed_tree()
     }
 
-    /// Returns the files that the run changed, those of the open iteration too; `None` if nothing was
-    /// observed.
+    /// Returns the files that the run changed, with those that have not landed; `None` if nothing
+    /// was observed. Files of abandoned work are not among them.
     pub fn collect_changed_files(&self) -> Option<BTreeSet<String>> {
         let open = self.current.as_ref().and_then(Iteration::observation);
-        let open = open.map(|seen| seen.files.iter().map(|file| file.path.clone()));
-        match (&self.changed_files, open) {
-            (None, None) => None,
-            (known, open) => {
-                let known = known.iter().flatten().cloned();
-                Some(known.chain(open.into_iter().flatten()).collect())
-            }
+        if self.changed_files.is_none() && open.is_none() {
+            return None;
+        }
+        let landed = self.changed_files.iter().flatten().cloned();
+        let unlanded = match open {
+            Some(seen) => seen.files.iter().map(|file| file.path.clone()).collect(),
+            None => self.unlanded_files.clone(),
+        };
+        Some(landed.chain(unlanded).take(MAX_CHANGED_FILES).collect())
+    }
+
+    /// Returns whether the run is complete and no file was changed.
+    pub fn is_complete_without_changes(&self) -> bool {
+        self.outcome == Some(Outcome::Complete)
+            && self.totals.commits == 0
+            && self.collect_changed_files().is_some_and(|files| files.is_empty())
+    }
+
+    /// Returns whether the run ended during an agent call that had changed files: which ones was
+    /// not observed.
+    pub fn has_unobserved_changes(&self) -> bool {
+        let ended = self.current.as_ref().filter(|_| self.outcome.is_some());
+        let Some(current) = ended.filter(|it| it.observation().is_none()) else {
+            return false;
+        };
+        let end = self.end_snapshot.as_ref().and_then(|end| end.repository.as_ref());
+        match (current.checkpoint(), end) {
+            (
+                Some(Checkpoint::Git { tree: Some(before), .. }),
+                Some(Checkpoint::Git { tree: Some(now), .. }),
+            ) => before != now,
+            (_, _) => false,
         }
     }
 

@@ -10,7 +10,7 @@ mod review_stats;
 mod summary;
 pub mod timeline;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use crate::run_loop::fold::{FoldError, apply_event, start_state};
 
@@ -70,19 +70,12 @@ pub struct Report {
     commits: LatestItems<CommitNote>,
     warnings: LatestItems<String>,
     refused: LatestItems<String>,
-    /// Files that differ in the open iteration, and whether its work was discarded.
-    touched: Vec<String>,
-    is_discarded: bool,
-    changed_files: BTreeSet<String>,
     timeline: Timeline,
     workers: WorkerCounts,
 }
 
 /// A longer feedback of a review is cut.
 const FEEDBACK_CHARS: usize = 1_000;
-
-/// A report lists no more changed files.
-const MAX_CHANGED_FILES: usize = 1_000;
 
 /// The figures of a task.
 #[derive(Debug, Clone, Default)]
@@ -192,8 +185,6 @@ impl Report {
             }
             Event::IterationStarted { role, task, iteration: _ } => {
                 self.last_gates.clear();
-                self.touched.clear();
-                self.is_discarded = false;
                 let left = timeline::count_remaining(before, self.plan.map(|plan| plan.open));
                 self.timeline.begin_iteration(left);
                 // A merge counts against no limit, and is no attempt at the task.
@@ -212,6 +203,9 @@ impl Report {
                 if let Some(name) = kept {
                     self.kept.push_item(name.clone());
                 }
+            }
+            Event::Observed { kept: Some(name), observation: _ } => {
+                self.kept.push_item(name.clone());
             }
             Event::PlanSeen { look } => {
                 let plan = before.recipe.plan.as_ref();
@@ -243,13 +237,7 @@ impl Report {
                 let role = current.map(|current| current.role);
                 self.count_landing(task, role, landed);
             }
-            Event::IterationEnded { .. } => {
-                self.count_amendments(before);
-                let room = MAX_CHANGED_FILES.saturating_sub(self.changed_files.len());
-                if !self.is_discarded {
-                    self.changed_files.extend(self.touched.drain(..).take(room));
-                }
-            }
+            Event::IterationEnded { .. } => self.count_amendments(before),
             Event::ControlRequested { asked, refused } => {
                 self.control_requests.push_item(ControlRequestNote {
                     at: asked.at,
@@ -322,7 +310,6 @@ impl Report {
                 self.commits.push_item(CommitNote { id, subject, task: task.cloned() });
             }
             Landed::SavedToFailureBranch { branch, commit } => {
-                self.is_discarded = true;
                 let (branch, commit) = (branch.clone(), commit.0.clone());
                 self.failure_branches.push_item(FailureBranchNote {
                     task: task.cloned(),
@@ -331,7 +318,6 @@ impl Report {
                 });
             }
             Landed::RolledBack { kept } | Landed::MessageChecked { kept } => {
-                self.is_discarded |= matches!(landed, Landed::RolledBack { .. });
                 if let Some(name) = kept {
                     self.kept.push_item(name.clone());
                     if role == Some(Role::Review) && matches!(landed, Landed::RolledBack { .. }) {

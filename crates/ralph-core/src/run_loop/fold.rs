@@ -77,6 +77,7 @@ pub fn start_state(first: &Recorded) -> Result<RunState, FoldError> {
         autorun_changes: BTreeSet::new(),
         files_with_shapes: BTreeSet::new(),
         changed_files: None,
+        unlanded_files: Vec::new(),
         tasks: None,
         baseline: broken.map(|results| Baseline { tree: None, results }),
         base: None,

@@ -3,7 +3,7 @@
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::{always, first_then, sealed};
+use crate::{always, first_then, repository, sealed};
 
 /// An agent that reports its start, and then works until a file appears.
 fn patient() -> Value {
@@ -53,6 +53,21 @@ fn the_second_signal_ends_the_tree() {
     running.stop_at_once().expect_code(130);
     assert_eq!(sealed.survivors(), [""; 0]);
     sealed.run_ralph(&["resume"]).expect_code(0);
+}
+
+#[test]
+fn changes_of_a_call_that_was_ended_are_reported() {
+    let sealed = repository();
+    let calls = first_then(stubborn(), json!([{ "claim": "DONE" }]));
+    sealed.write_script(&calls, &json!({ "commit": "ralph" }));
+    sealed.write_file(".gitignore", "/.ralph/\n");
+    sealed.commit_all("Settings");
+    let running = sealed.start_ralph(&["run", "-p", "base"]);
+    sealed.wait_for("begun");
+    let changed = "changed: uncommitted changes of the last agent call";
+    running.stop_at_once().expect_code(130).expect_stderr(changed);
+    let report = sealed.run_ralph(&["report"]).expect_code(0).stdout;
+    assert!(report.contains("uncommitted changes of the last agent call"), "{report}");
 }
 
 #[test]

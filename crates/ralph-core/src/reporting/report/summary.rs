@@ -93,6 +93,10 @@ pub struct Summary {
     pub commits: LatestItems<CommitNote>,
     /// Files that the work of the run changed and that was not discarded, as far as observed.
     pub changed_files: Vec<String>,
+    /// Whether the run ended during an agent call that had changed files.
+    pub has_unobserved_changes: bool,
+    /// Whether the run is complete and no file was changed.
+    pub is_complete_without_changes: bool,
     /// Commits by agents that commit their own work.
     pub agent_commits: u32,
     /// Branches with the work of failed tasks.
@@ -406,7 +410,9 @@ impl Report {
             edits: self.edits.clone(),
             agent_commits: state.totals.commits.saturating_sub(self.commits.count),
             commits: self.commits.clone(),
-            changed_files: self.changed_files.iter().cloned().collect(),
+            changed_files: state.collect_changed_files().unwrap_or_default().into_iter().collect(),
+            has_unobserved_changes: state.has_unobserved_changes(),
+            is_complete_without_changes: state.is_complete_without_changes(),
             failure_branches: self.failure_branches.clone(),
             control_requests: self.control_requests.clone(),
             unread_notes: state.unread_notes().iter().map(|note| note.text.clone()).collect(),
