@@ -13,6 +13,7 @@ pub use crate::agent_call_state::{AgentCallEnd, AgentCallState, PromptSize};
 use crate::agent_output::Usage;
 use crate::context::Calibration;
 use crate::control::{Control, UserNote};
+use crate::event::WaitReason;
 use crate::fingerprint::Fingerprint;
 use crate::gate::{GateResult, GateStatus, TestNumbers};
 use crate::handoff::Handoff;
@@ -97,8 +98,8 @@ pub struct RunState {
     pub schema_refused_by: Vec<AgentKind>,
     pub completeness: Completeness,
     pub totals: Totals,
-    /// Start of the current wait for a usage limit.
-    pub waiting_since: Option<Timestamp>,
+    /// The wait that is under way.
+    pub wait: Option<OpenWait>,
     /// Whether an earlier process may have reset the history without recording it.
     pub may_repeat_history_reset: bool,
     /// Whether this process has test-run the commit hooks.
@@ -119,6 +120,13 @@ pub struct RunState {
 
 /// How many changed files of a run are kept.
 pub const MAX_CHANGED_FILES: usize = 1_000;
+
+/// A wait that has not ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OpenWait {
+    pub since: Timestamp,
+    pub reason: WaitReason,
+}
 
 /// Gate results from before the first agent call.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -154,6 +162,8 @@ pub struct Totals {
     pub passed: u32,
     /// Time spent waiting for usage limits.
     pub waited: Millis,
+    /// Time spent in pauses before failed calls were repeated.
+    pub retry_waited: Millis,
     /// Time spent in pauses that the user requested.
     pub paused: Millis,
     /// Processes that ralph ended after their parent was gone.

@@ -157,8 +157,9 @@ fn format_figures(state: &RunState, warnings: u32) -> String {
     let mut parts = vec![iterations, counted(totals.commits, "commit")];
     parts.extend(state.total_usage().cost.map(|cost| cost.to_string()));
     parts.push(state.ran.to_string());
-    if totals.waited > Millis::ZERO {
-        parts.push(format!("{} of waiting", totals.waited));
+    let waited = totals.waited.saturating_add(totals.retry_waited);
+    if waited > Millis::ZERO {
+        parts.push(format!("{waited} of waiting"));
     }
     if warnings > 0 {
         parts.push(counted(warnings, "warning"));

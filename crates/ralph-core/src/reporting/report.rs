@@ -49,8 +49,8 @@ pub const REFUSED_CONNECTION: &str = "the sandbox's network: ";
 pub struct Report {
     state: Option<RunState>,
     last: Timestamp,
-    /// Whether the last event began a wait.
-    is_waiting: bool,
+    /// The end of the last wait. A control request interrupts a wait, which is then recorded again.
+    last_wait: Option<Timestamp>,
     tasks: BTreeMap<TaskId, TaskCount>,
     roles: BTreeMap<&'static str, (Role, ResourceUse)>,
     gates: BTreeMap<String, GateCount>,
@@ -120,7 +120,7 @@ impl Report {
     pub fn running_time_at(&self, now: Timestamp) -> Millis {
         let Some(state) = &self.state else { return Millis::ZERO };
         let is_paused = matches!(state.control.pause, Pause::Since { .. });
-        if is_paused || self.is_waiting || state.waiting_since.is_some() {
+        if is_paused || state.wait.is_some() {
             return state.ran;
         }
         state.ran.saturating_add(now.elapsed_since(self.last))
@@ -129,7 +129,6 @@ impl Report {
     /// Applies the next event.
     pub fn apply_event(&mut self, recorded: &Recorded) -> Result<(), FoldError> {
         self.last = recorded.at;
-        self.is_waiting = matches!(recorded.event, Event::Waiting { .. });
         match self.state.take() {
             None => self.state = Some(start_state(recorded)?),
             Some(mut state) => {
@@ -196,12 +195,9 @@ impl Report {
                 let role = self.asked.take().or(current.map(|current| current.role));
                 self.count_reply(task, role.unwrap_or(Role::Prompt), reply);
             }
-            Event::Waiting { reason, until: _ } => self.waits.count_wait(*reason),
-            Event::Observed { kept, observation } => {
-                let files = observation.iter().flat_map(|it| &it.files);
-                self.touched = files.map(|file| file.path.clone()).collect();
-                if let Some(name) = kept {
-                    self.kept.push_item(name.clone());
+            Event::Waiting { reason, until } => {
+                if self.last_wait.replace(*until) != Some(*until) {
+                    self.waits.count_wait(*reason);
                 }
             }
             Event::Observed { kept: Some(name), observation: _ } => {

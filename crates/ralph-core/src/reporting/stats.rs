@@ -109,6 +109,8 @@ pub struct StatsFold {
     rows: BTreeMap<RowKey, StatsFigures>,
     gates: BTreeMap<String, GateRuns>,
     waits: u32,
+    /// The end of the last wait for a usage limit.
+    last_wait: Option<Timestamp>,
     /// The task and the start of the open iteration, and who works in it.
     task: Option<TaskId>,
     began: Millis,
@@ -165,8 +167,12 @@ impl StatsFold {
                     figures.rejections += 1;
                 }
             }
-            Event::Waiting { reason: WaitReason::UsageLimit, .. }
-            | Event::WorkerLimited { kind: WorkerLimitKind::UsageLimit, .. } => self.waits += 1,
+            Event::Waiting { reason: WaitReason::UsageLimit, until } => {
+                // A control request interrupts a wait, which is then recorded again.
+                let is_new = self.last_wait.replace(*until) != Some(*until);
+                self.waits += u32::from(is_new);
+            }
+            Event::WorkerLimited { kind: WorkerLimitKind::UsageLimit, .. } => self.waits += 1,
             Event::JobAssigned { assignment } => {
                 let choice = state.recipe.agent_for(Role::Implement);
                 let model = choice.model.clone().unwrap_or_default();

@@ -6,6 +6,7 @@ use ralph_core::reporting::report::{
 };
 use ralph_model::control::ControlRequest;
 use ralph_model::gate::Severity;
+use ralph_model::units::Millis;
 use ralph_model::worktree::AutorunChange;
 
 use super::markdown::{add_table, escape_markdown, format_code};
@@ -222,8 +223,12 @@ pub(super) fn add_events(page: &mut String, summary: &Summary) {
         count => format!("{count} ({})", waits.waited),
     };
     let number = |count: u32| if count == 0 { String::new() } else { count.to_string() };
+    let retries = match waits.retry_waited {
+        Millis::ZERO => number(summary.retries),
+        waited => format!("{} ({waited} of waiting)", summary.retries),
+    };
     let facts: Vec<String> = [
-        ("Calls repeated after a failure", number(summary.retries)),
+        ("Calls repeated after a failure", retries),
         ("Follow-up questions about the form of an answer", number(summary.follow_ups)),
         ("Waits for usage limits", limits),
         ("Processes left behind and ended", number(summary.leftovers)),

@@ -110,6 +110,8 @@ fn a_wait_is_over_at_the_first_signal() {
     sealed.write_script(&always(limited), &json!({}));
     let mut running = sealed.start_ralph(&["run", "-p", "base"]);
     running.wait_for("waiting until");
+    let status = sealed.run_ralph(&["status"]).expect_code(0).stdout;
+    assert!(status.contains("usage limit of sim, waiting until"), "{status}");
     running.send_signal(Signal::INT);
     running.wait_for_end().expect_code(130);
     assert_eq!(sealed.survivors(), [""; 0]);

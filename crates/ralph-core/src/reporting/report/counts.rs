@@ -129,6 +129,8 @@ pub struct WaitCount {
     pub waited: Millis,
     /// Before a failed call was repeated.
     pub retries: u32,
+    #[serde(rename = "retriesMs")]
+    pub retry_waited: Millis,
     pub delays: u32,
 }
 

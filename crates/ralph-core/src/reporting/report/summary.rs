@@ -401,7 +401,11 @@ impl Report {
                 .collect(),
             retries: state.totals.retries,
             follow_ups: state.totals.follow_ups,
-            waits: WaitCount { waited: state.totals.waited, ..self.waits },
+            waits: WaitCount {
+                waited: state.totals.waited,
+                retry_waited: state.totals.retry_waited,
+                ..self.waits
+            },
             leftovers: state.totals.leftovers,
             amendments: self.amendments.clone(),
             amendments_refused: self.amendments_refused,
