@@ -5,6 +5,7 @@ use ralph_model::agent_output::Usage;
 use ralph_model::event::WaitReason;
 use ralph_model::gate::{GateResult, GateStatus, Severity, TestNumbers};
 use ralph_model::units::{Millis, Tokens, UsdMicros};
+use ralph_model::work_figures::GateRuns;
 use serde::Serialize;
 
 /// Resources that a task, a role or a run used.
@@ -110,6 +111,13 @@ impl GateCount {
         if let Some(tests) = result.tests {
             self.tests.get_or_insert(TestNumbers { before: tests, now: tests }).now = tests;
         }
+    }
+
+    /// Adds the runs of a worker.
+    pub(super) fn add_runs(&mut self, other: GateRuns) {
+        self.runs += other.runs;
+        self.passed += other.runs.saturating_sub(other.failed);
+        self.ran = self.ran.saturating_add(other.ran);
     }
 
     /// Counts a refusal like a gate that failed.

@@ -388,17 +388,16 @@ impl Report {
                 .values()
                 .map(|(role, spent)| RoleSummary { role: *role, spent: *spent })
                 .collect(),
-            total: sum_resources(state),
+            total: ResourceUse {
+                asks: state.totals.asks.saturating_add(self.workers.count_asks()),
+                ..sum_resources(state)
+            },
             maximum_iterations: state.last_iteration(),
             sandbox: match state.recipe.sandbox.backend {
                 RequestedBackend::This(backend) => Some(backend),
                 RequestedBackend::Auto => None,
             },
-            gates: self
-                .gates
-                .iter()
-                .map(|(name, count)| self.summarize_gate(name, count))
-                .collect(),
+            gates: self.summarize_gates(state),
             retries: state.totals.retries,
             follow_ups: state.totals.follow_ups,
             waits: WaitCount {
@@ -458,6 +457,18 @@ impl Report {
             }
         };
         task_state.list.tasks.iter().map(summary).collect()
+    }
+
+    /// Returns the figures of all gates, with those of workers.
+    fn summarize_gates(&self, state: &RunState) -> Vec<GateSummary> {
+        let mut gates = self.gates.clone();
+        for (name, runs) in self.workers.list_gates() {
+            let gate = state.recipe.gates.iter().find(|gate| gate.name == *name);
+            let severity = gate.and_then(|gate| state.recipe.strategy.find_severity(gate));
+            let new = GateCount::new(severity.unwrap_or(Severity::Hard));
+            gates.entry(name.clone()).or_insert(new).add_runs(runs);
+        }
+        gates.iter().map(|(name, count)| self.summarize_gate(name, count)).collect()
     }
 
     fn summarize_gate(&self, name: &str, count: &GateCount) -> GateSummary {
