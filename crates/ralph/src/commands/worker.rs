@@ -250,7 +250,7 @@ impl WorkerJob {
         let options = StartOptions {
             dirty: DirtyPlan::Include,
             incomplete: ExitStatus::Incomplete,
-            former_attempt: None,
+            former_attempts: Vec::new(),
             config: None,
             worker: Some(WorkerRun {
                 run: self.run_id(),
