@@ -4,6 +4,8 @@
 //! Each adapter defines it for its own agent. Not here: reading any of it, and which parts an
 //! agent in a sandbox gets.
 
+use ralph_model::version::Version;
+
 use super::agent_directory::AgentDirectory;
 use super::configuration::ConfigFile;
 
@@ -32,6 +34,35 @@ pub struct AgentEnv {
     pub enabling_variable: Option<(&'static str, &'static str)>,
     /// Hint for a missing login, for agents known to wait forever without one.
     pub missing_login_hint: Option<&'static str>,
+    /// A command of the agent that reports whether it is logged in.
+    pub login_probe: Option<LoginProbe>,
+}
+
+/// A command of an agent that reports whether it is logged in, without calling a model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LoginProbe {
+    pub args: &'static [&'static str],
+    /// The first version that has it.
+    pub since: Version,
+    /// What it prints without a login, without white space.
+    pub denial: &'static str,
+    pub hint: &'static str,
+    pub scope: LoginScope,
+}
+
+/// Which logins the command of a [`LoginProbe`] knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LoginScope {
+    AllProviders,
+    /// Other providers can be configured, which need none of its logins.
+    OwnProvider,
+}
+
+impl LoginProbe {
+    /// Returns whether the output of a command that failed reports that there is no login.
+    pub fn is_denied_by(&self, output: &str) -> bool {
+        output.split_whitespace().collect::<String>().contains(self.denial)
+    }
 }
 
 /// Directories of versions, by platform.

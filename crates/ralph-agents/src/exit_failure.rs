@@ -70,8 +70,12 @@ pub(super) fn read_final_output(stderr_tail: &str, stdout_tail: &str) -> String 
     take_last_lines(tail)
 }
 
-/// Returns the last lines of a text that are not blank.
+/// Returns the last lines of a text that are not blank; if it ends with a stack trace, those from the
+/// error on.
 pub(super) fn take_last_lines(text: &str) -> String {
+    if let Some(lines) = find_traced_error(text) {
+        return shorten_text(&lines.into_iter().take(LAST_LINES).collect::<Vec<_>>().join("\n"));
+    }
     let mut lines: Vec<&str> = text
         .lines()
         .rev()
@@ -81,4 +85,65 @@ pub(super) fn take_last_lines(text: &str) -> String {
         .collect();
     lines.reverse();
     shorten_text(&lines.join("\n"))
+}
+
+/// Returns the error of the last stack trace of node or Python and the lines after it, without the
+/// frames.
+fn find_traced_error(text: &str) -> Option<Vec<&str>> {
+    let lines: Vec<&str> = text.lines().collect();
+    let first = match lines.iter().rposition(|line| is_node_frame(line)) {
+        Some(last) => {
+            let before = lines[..last].iter().rposition(|line| !is_node_frame(line))?;
+            // A message may have several lines; a blank one separates it from the source line.
+            let paragraph = lines[..before].iter().rposition(|line| line.trim().is_empty());
+            let start = paragraph.map_or(0, |blank| blank + 1);
+            lines[start..before]
+                .iter()
+                .rposition(|line| line.contains("Error"))
+                .filter(|_| !lines[before].contains("Error"))
+                .map_or(before, |at| start + at)
+        }
+        None => {
+            let head = lines.iter().rposition(|line| line.starts_with("Traceback (most recent"))?;
+            let after = lines[head + 1..].iter();
+            head + 1 + after.clone().position(|line| !line.starts_with(' '))?
+        }
+    };
+    let is_shown = |line: &&str| {
+        let is_version = line.starts_with("Node.js v");
+        !is_node_frame(line) && !is_version && line.chars().any(char::is_alphanumeric)
+    };
+    Some(lines[first..].iter().copied().filter(is_shown).map(str::trim).collect())
+}
+
+/// Returns whether a line is a frame of a stack trace of node, such as `at run (/a/b.js:10:5)`.
+fn is_node_frame(line: &str) -> bool {
+    let line = line.trim();
+    line.strip_prefix("at ").is_some_and(|place| {
+        let place = place.trim_end_matches(')');
+        let is_number = |it: &str| !it.is_empty() && it.bytes().all(|byte| byte.is_ascii_digit());
+        place.rsplit(':').next().is_some_and(is_number) || place.ends_with("<anonymous>")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stack_trace_is_reported_by_its_error() {
+        let frames = "    at run (file:///x/codex.js:100:11)\n".repeat(12);
+        let error = "Error: Missing optional dependency @openai/codex-linux-x64. Reinstall Codex";
+        let node = format!(
+            "file:///x/codex.js:100\n    throw new Error(`Missing optional`);\n          ^\n\n\
+             {error}\n{frames}\nNode.js v20.19.2\n"
+        );
+        assert_eq!(take_last_lines(&node), error);
+        let several = format!("TypeError: no\n  because of x\n{frames}gave up\n");
+        assert_eq!(take_last_lines(&several), "TypeError: no\nbecause of x\ngave up");
+        let python = "Traceback (most recent call last):\n  File \"a.py\", line 3, in <module>\n    \
+                      import x\nModuleNotFoundError: No module named 'x'\n";
+        assert_eq!(take_last_lines(python), "ModuleNotFoundError: No module named 'x'");
+        assert_eq!(take_last_lines("one\n\nlook at 3:15\n"), "one\nlook at 3:15");
+    }
 }

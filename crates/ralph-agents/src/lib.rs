@@ -52,7 +52,7 @@ mod usage_error;
 
 pub use adapter::{AgentAdapter, TextRequest};
 pub use agent_directory::AgentDirectory;
-pub use agent_env::{AgentEnv, Credential, CredentialSync, EACH_VERSION};
+pub use agent_env::{AgentEnv, Credential, CredentialSync, EACH_VERSION, LoginProbe, LoginScope};
 pub use call::{
     AgentCall, CallContext, IdleWatch, OuterSandbox, Privilege, StdinMode, SystemPrompt,
     has_only_model_flags,
@@ -62,7 +62,7 @@ pub use claude::plugin_commands as claude_plugins;
 pub use custom::{FilterError, check_filter};
 pub use install_hints::{find_billing_warning, find_install_hint};
 pub use legacy_args::{request_text_output, split_adapter_args, strip_call_args};
-pub use login::{Login, find_login};
+pub use login::{Login, find_login, find_login_probe};
 pub use mcp::{McpError, McpServerSpec, McpTransport, parse_mcp_servers};
 pub use registry::{
     ADAPTERS, build_call, can_call_hooks, create_translator, detect_capabilities,

@@ -1,13 +1,15 @@
 //! Whether an agent has a login, as far as ralph can find out without starting it.
 //!
-//! Only names are checked: whether a variable is set, whether a file exists. Not here: reading any
-//! of them, and whether a login is still valid; only a call shows that.
+//! Only names are checked: whether a variable is set, whether a file exists. Some agents have a
+//! command that reports it. Not here: reading any of them, running the command, and whether a login is
+//! still valid; only a call shows that.
 
 use std::path::{Path, PathBuf};
 
-use ralph_model::agent::{AgentKind, AgentOrigin};
+use ralph_model::agent::{AgentChoice, AgentKind, AgentOrigin};
 use serde::Serialize;
 
+use super::agent_env::LoginProbe;
 use super::registry::find_adapter;
 
 /// Whether an agent has a login.
@@ -56,6 +58,12 @@ pub fn find_login(
         (None, Some(hint)) => Login::Missing { hint: hint.to_owned() },
         (None, None) => Login::Unknown,
     }
+}
+
+/// Returns the command with which an agent of this version reports whether it is logged in.
+pub fn find_login_probe(agent: &AgentChoice) -> Option<&'static LoginProbe> {
+    let probe = find_adapter(agent.kind).env?.login_probe.as_ref()?;
+    agent.version.filter(|version| *version >= probe.since).map(|_| probe)
 }
 
 #[cfg(test)]

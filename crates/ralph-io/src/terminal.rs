@@ -1,11 +1,13 @@
-//! The terminal: its size, and full-screen mode.
+//! The terminal: its size, full-screen mode, and whether output goes to a file instead.
 //!
 //! In that mode keys arrive one by one and are not echoed, but Ctrl-C and Ctrl-Z still send
 //! signals. Not here: anything that is printed.
 
 use std::fs::File;
 use std::io::{self, IsTerminal as _, Write as _};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -19,6 +21,16 @@ use rustix::termios::{
 /// Returns the number of columns if a stream is a terminal.
 pub fn count_columns(stream: impl AsFd) -> Option<usize> {
     tcgetwinsize(stream).ok().map(|size| usize::from(size.ws_col))
+}
+
+/// Returns whether stdout or stderr of this process is redirected to a file.
+pub fn is_output_file(path: &Path) -> bool {
+    let Ok(file) = path.metadata() else { return false };
+    let is_same = |stream: BorrowedFd<'_>| {
+        let stream = stream.try_clone_to_owned().and_then(|it| File::from(it).metadata());
+        stream.is_ok_and(|it| (it.dev(), it.ino()) == (file.dev(), file.ino()))
+    };
+    is_same(io::stdout().as_fd()) || is_same(io::stderr().as_fd())
 }
 
 /// An interactive terminal. Clones share it.

@@ -11,6 +11,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use ralph_model::child::Ending;
 use ralph_model::units::{Millis, Timestamp};
 use ralph_model::version::Version;
 use serde::{Deserialize, Serialize};
@@ -128,6 +129,20 @@ impl Versions {
             .map_or(Ok(()), create_private_directories)
             .and_then(|()| write_json(file, &memory));
     }
+}
+
+/// Runs a program that reports something and returns what it printed, if it exits with an error.
+pub fn capture_refusal(
+    program: &str,
+    args: &[&'static str],
+    place: ProgramContext<'_>,
+) -> Option<String> {
+    let args = args.iter().map(Into::into).collect();
+    let spawn = Spawn { args, ..build_version_spawn(program, place) };
+    let captured = capture_output(&spawn, place.watch, MAX_BYTES);
+    let text = [captured.stdout, captured.stderr].concat();
+    let has_failed = matches!(captured.end.ending, Ending::Exited { code } if code != 0);
+    has_failed.then(|| String::from_utf8_lossy(&text).into_owned())
 }
 
 /// Returns ralph's cache directory: `$XDG_CACHE_HOME/ralph`, else `~/.cache/ralph`.

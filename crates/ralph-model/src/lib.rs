@@ -47,6 +47,7 @@ pub mod task_state;
 pub mod text;
 pub mod units;
 pub mod version;
+pub mod work_figures;
 pub mod worker;
 pub mod worker_protocol;
 pub mod worktree;

@@ -13,6 +13,7 @@ pub use crate::agent_call_state::{AgentCallEnd, AgentCallState, PromptSize};
 use crate::agent_output::Usage;
 use crate::context::Calibration;
 use crate::control::{Control, UserNote};
+use crate::event::WaitReason;
 use crate::fingerprint::Fingerprint;
 use crate::gate::{GateResult, GateStatus, TestNumbers};
 use crate::handoff::Handoff;
@@ -67,9 +68,11 @@ pub struct RunState {
     pub autorun_changes: BTreeSet<AutorunChange>,
     /// Files in which something was refused that only has the shape of a secret.
     pub files_with_shapes: BTreeSet<String>,
-    /// Files that ended iterations changed and that were not rolled back, at most
-    /// [`MAX_CHANGED_FILES`]; `None` until something was observed.
+    /// Files that accepted work changed, at most [`MAX_CHANGED_FILES`]; `None` until something was
+    /// observed.
     pub changed_files: Option<BTreeSet<String>>,
+    /// Files that differ from `base`, as of the last iteration that ended.
+    pub unlanded_files: Vec<String>,
     /// The task list and the work on it, once read.
     pub tasks: Option<TaskState>,
     /// Gate results from before the first agent call.
@@ -96,8 +99,8 @@ pub struct RunState {
     pub schema_refused_by: Vec<AgentKind>,
     pub completeness: Completeness,
     pub totals: Totals,
-    /// Start of the current wait for a usage limit.
-    pub waiting_since: Option<Timestamp>,
+    /// The wait that is under way.
+    pub wait: Option<OpenWait>,
     /// Whether an earlier process may have reset the history without recording it.
     pub may_repeat_history_reset: bool,
     /// Whether this process has test-run the commit hooks.
@@ -118,6 +121,13 @@ pub struct RunState {
 
 /// How many changed files of a run are kept.
 pub const MAX_CHANGED_FILES: usize = 1_000;
+
+/// A wait that has not ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OpenWait {
+    pub since: Timestamp,
+    pub reason: WaitReason,
+}
 
 /// Gate results from before the first agent call.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -153,6 +163,8 @@ pub struct Totals {
     pub passed: u32,
     /// Time spent waiting for usage limits.
     pub waited: Millis,
+    /// Time spent in pauses before failed calls were repeated.
+    pub retry_waited: Millis,
     /// Time spent in pauses that the user requested.
     pub paused: Millis,
     /// Processes that ralph ended after their parent was gone.
@@ -225,17 +237,42 @@ impl RunState {
         is_plan_same && found.is_some() && found == current.observed_tree()
     }
 
-    /// Returns the files that the run changed, those of the open iteration too; `None` if nothing was
-    /// observed.
+    /// Returns the files that the run changed, with those that have not landed; `None` if nothing
+    /// was observed. Files of abandoned work are not among them.
     pub fn collect_changed_files(&self) -> Option<BTreeSet<String>> {
         let open = self.current.as_ref().and_then(Iteration::observation);
-        let open = open.map(|seen| seen.files.iter().map(|file| file.path.clone()));
-        match (&self.changed_files, open) {
-            (None, None) => None,
-            (known, open) => {
-                let known = known.iter().flatten().cloned();
-                Some(known.chain(open.into_iter().flatten()).collect())
-            }
+        if self.changed_files.is_none() && open.is_none() {
+            return None;
+        }
+        let landed = self.changed_files.iter().flatten().cloned();
+        let unlanded = match open {
+            Some(seen) => seen.files.iter().map(|file| file.path.clone()).collect(),
+            None => self.unlanded_files.clone(),
+        };
+        Some(landed.chain(unlanded).take(MAX_CHANGED_FILES).collect())
+    }
+
+    /// Returns whether the run is complete and no file was changed.
+    pub fn is_complete_without_changes(&self) -> bool {
+        self.outcome == Some(Outcome::Complete)
+            && self.totals.commits == 0
+            && self.collect_changed_files().is_some_and(|files| files.is_empty())
+    }
+
+    /// Returns whether the run ended during an agent call that had changed files: which ones was
+    /// not observed.
+    pub fn has_unobserved_changes(&self) -> bool {
+        let ended = self.current.as_ref().filter(|_| self.outcome.is_some());
+        let Some(current) = ended.filter(|it| it.observation().is_none()) else {
+            return false;
+        };
+        let end = self.end_snapshot.as_ref().and_then(|end| end.repository.as_ref());
+        match (current.checkpoint(), end) {
+            (
+                Some(Checkpoint::Git { tree: Some(before), .. }),
+                Some(Checkpoint::Git { tree: Some(now), .. }),
+            ) => before != now,
+            (_, _) => false,
         }
     }
 

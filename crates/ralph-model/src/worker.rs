@@ -23,6 +23,7 @@ use crate::recipe::{ClonePolicy, Recipe};
 use crate::task::Task;
 use crate::text::choose_plural;
 use crate::units::{Millis, Timestamp};
+use crate::work_figures::WorkFigures;
 use crate::worktree::{Checkpoint, CommitId, TreeId};
 
 /// What is recorded of a job: everything but what follows from the recipe.
@@ -151,6 +152,9 @@ pub struct JobResult {
     pub iterations: u32,
     /// Running time of its run.
     pub ran: Millis,
+    /// What its agents and gates did; none from older workers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub figures: Option<Box<WorkFigures>>,
     /// The task as the worker's list has it at the end.
     #[serde(default)]
     pub task: Option<Box<Task>>,
@@ -189,6 +193,7 @@ impl JobResult {
             usage: Usage::default(),
             iterations: 0,
             ran: Millis::ZERO,
+            figures: None,
             task: None,
             added: Vec::new(),
             proposals: Vec::new(),

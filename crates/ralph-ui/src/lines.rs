@@ -21,7 +21,7 @@ use ralph_model::review::ReviewResult;
 use ralph_model::run::{AgentCallEnd, AgentCallState, RunState};
 use ralph_model::sandbox::{Backend, RequestedBackend};
 use ralph_model::text::choose_plural;
-use ralph_model::units::Millis;
+use ralph_model::units::{Millis, Timestamp};
 use ralph_model::worktree::{Checkpoint, Landed};
 
 use crate::gate_lines::{print_gate_result, print_gate_start, print_refusal, warn_about_child};
@@ -55,6 +55,8 @@ pub enum Verbosity {
 pub(crate) struct RunLines {
     /// The time left when a wait was last reported.
     announced: Option<Millis>,
+    /// The end of the last wait that was printed.
+    last_wait: Option<Timestamp>,
 }
 
 impl RunLines {
@@ -66,6 +68,12 @@ impl RunLines {
         recorded: &Recorded,
         state: &RunState,
     ) {
+        // A control request interrupts a wait, which is then recorded again.
+        if let Event::Waiting { until, .. } = &recorded.event
+            && self.last_wait.replace(*until) == Some(*until)
+        {
+            return;
+        }
         match verbosity {
             Verbosity::Quiet => print_quiet(page, recorded, state),
             Verbosity::Normal | Verbosity::Verbose => self.print_normal(page, recorded, state),

@@ -53,6 +53,11 @@ pub(crate) fn suggest_commands(
     for failed in &facts.failed {
         commands.extend(suggest_for_failed(failed));
     }
+    // Tasks that failed in an earlier run have no branch of this one.
+    if !facts.failed.is_empty() && facts.failed.iter().all(|it| it.branch.is_none()) {
+        let all = "start all failed tasks over".to_owned();
+        commands.push(("ralph build --retry-failed".to_owned(), all));
+    }
     commands.extend(suggest_resume(facts, moment));
     let mut add = |command: String, what: &str| commands.push((command, what.to_owned()));
     for note in facts.unread_notes.iter().take(SHOWN_NOTES) {

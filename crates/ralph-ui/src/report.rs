@@ -20,7 +20,7 @@ use ralph_model::units::Timestamp;
 use crate::next_steps::{self, FailedWork, NextStepFacts};
 pub use terminal::render_for_terminal;
 
-pub(crate) use sections::{describe_reviews, format_severity};
+pub(crate) use sections::{describe_no_changes, describe_reviews, format_severity};
 pub(crate) use workers::{describe_figures, list_conflict_paths, list_conflicts, list_slots};
 
 /// Returns the report of a run as Markdown.

@@ -48,7 +48,7 @@ pub(crate) fn print_summary<W: Write>(
     if usage.tokens().0 > 0 {
         page.write_indented(2, Paint::None, &format!("tokens: {}", format_tokens(usage)));
     }
-    if let Some(text) = describe_changes(outcome, state) {
+    if let Some(text) = describe_changes(state) {
         page.write_indented(2, Paint::None, &text);
     }
     for note in state.unread_notes() {
@@ -158,8 +158,9 @@ fn format_figures(state: &RunState, warnings: u32) -> String {
     let mut parts = vec![iterations, counted(totals.commits, "commit")];
     parts.extend(state.total_usage().cost.map(|cost| cost.to_string()));
     parts.push(state.ran.to_string());
-    if totals.waited > Millis::ZERO {
-        parts.push(format!("{} of waiting", totals.waited));
+    let waited = totals.waited.saturating_add(totals.retry_waited);
+    if waited > Millis::ZERO {
+        parts.push(format!("{waited} of waiting"));
     }
     if warnings > 0 {
         parts.push(counted(warnings, "warning"));
@@ -169,27 +170,30 @@ fn format_figures(state: &RunState, warnings: u32) -> String {
 
 /// Returns which files the run changed and whether they are committed, or that a complete run
 /// changed nothing; `None` if that is unknown.
-fn describe_changes(outcome: &Outcome, state: &RunState) -> Option<String> {
+fn describe_changes(state: &RunState) -> Option<String> {
     const NAMED: usize = 5;
-    let files = state.collect_changed_files()?;
+    const UNOBSERVED: &str = "uncommitted changes of the last agent call; `git status` shows them";
+    let files = state.collect_changed_files().unwrap_or_default();
+    let unobserved = state.has_unobserved_changes();
+    if files.is_empty() && unobserved {
+        return Some(format!("changed: {UNOBSERVED}"));
+    }
     if files.is_empty() {
-        let is_idle = *outcome == Outcome::Complete && state.totals.commits == 0;
-        return is_idle
-            .then(|| "changed: nothing; the gates passed on the files as they were".into());
+        return state.is_complete_without_changes().then(|| match state.totals.gates {
+            0 => "changed: nothing".into(),
+            _ => "changed: nothing; the gates passed on the files as they were".into(),
+        });
     }
     let named: Vec<String> =
         files.iter().take(NAMED).map(|it| sanitize::sanitize_line(it, 60, "...")).collect();
     let more = if files.len() > NAMED { ", ..." } else { "" };
-    let is_open = state.current.as_ref().is_some_and(|it| it.observation().is_some());
-    let given_up = state.tasks.iter().flat_map(|task_state| task_state.given_up.values());
-    let branches = given_up.filter(|it| it.branch.is_some()).count();
+    let is_open = state.current.as_ref().is_some_and(|it| it.observation().is_some())
+        || !state.unlanded_files.is_empty();
     let how = match state.totals.commits {
-        // The work tree is as it was before the tasks.
-        0 if branches == 1 && !is_open => ", on the failure branch",
-        0 if branches > 1 && !is_open => ", on the failure branches",
-        0 => ", not committed; `git diff` and `git status` show them",
-        _ if is_open => ", the last ones not committed",
-        _ => "",
+        _ if unobserved => format!("; and {UNOBSERVED}"),
+        0 => ", not committed; `git diff` and `git status` show them".into(),
+        _ if is_open => ", the last ones not committed".into(),
+        _ => String::new(),
     };
     let count = files.len();
     Some(format!("changed: {count} file{}: {}{more}{how}", choose_plural(count), named.join(", ")))

@@ -14,6 +14,7 @@ use ralph_model::ids::Role;
 use ralph_model::sandbox::Backend;
 use ralph_model::text::choose_plural;
 
+use crate::report::describe_no_changes;
 use crate::style::{Paint, Style};
 use crate::{sanitize, tasks};
 
@@ -74,6 +75,9 @@ pub fn describe_run(
         count => format!(" by ralph, {count} by agents"),
     };
     text.push_str(&format!("Commits    {}{by_agents}\n", summary.commits.count));
+    if summary.is_complete_without_changes {
+        text.push_str(&format!("Changed    {}\n", describe_no_changes(summary)));
+    }
     if let Some(current) = &summary.current {
         let task = current.task.as_ref().map(|task| format!(" {}", tasks::format_task_id(task)));
         let attempt = match (current.attempt, current.attempts_allowed) {

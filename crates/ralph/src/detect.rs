@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use ralph_agents as agents;
 use ralph_core::project::detection as project_detection;
-use ralph_core::project::detection::{ProjectCheck, ProjectFiles, READ_FILES};
+use ralph_core::project::detection::{ProjectCheck, ProjectFiles, needs_text};
 use ralph_io::process::Watch;
 use ralph_io::versions::{ProgramContext, Versions, find_cache_directory};
 use ralph_model::version::Version;
@@ -109,7 +109,7 @@ fn read_tree(project: &Path) -> ProjectFiles {
                     directories.push((inner, depth + 1));
                 }
             } else if entry.path().is_file() {
-                let is_read = READ_FILES.contains(&name.as_str());
+                let is_read = needs_text(&name);
                 let text = if is_read { read_start(&entry.path()) } else { Some(String::new()) };
                 tree.files.extend(text.map(|text| (inner, text)));
             }

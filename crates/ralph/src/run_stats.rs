@@ -18,16 +18,16 @@ pub(crate) fn read_project_stats(state: &Path, since: Option<Timestamp>) -> Proj
 
 /// Returns the figures of all runs in a state directory.
 pub(crate) fn read_runs(state: &Path) -> impl Iterator<Item = RunStats> {
-    stats_file::list_run_dirs(state).into_iter().filter_map(|files| read_or_count(&files))
+    stats_file::list_run_dirs(state).into_iter().filter_map(|files| read_run_stats(&files))
 }
 
 /// Counts a run that has ended, and keeps the result with it.
 pub(crate) fn keep_run_stats(files: &RunDir) {
-    let _ = read_or_count(files);
+    let _ = read_run_stats(files);
 }
 
 /// Returns the kept figures of a run, or counts them. A journal that cannot be read has none.
-fn read_or_count(files: &RunDir) -> Option<RunStats> {
+pub(crate) fn read_run_stats(files: &RunDir) -> Option<RunStats> {
     if let Some(kept) = stats_file::read_stats(files) {
         return Some(kept);
     }

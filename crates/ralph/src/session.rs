@@ -70,8 +70,8 @@ pub(crate) struct StartOptions {
     pub(crate) dirty: DirtyPlan,
     /// The exit status of a run whose work is not complete.
     pub(crate) incomplete: ExitStatus,
-    /// What to do with the failure branch of a task that is tried again.
-    pub(crate) former_attempt: Option<FormerAttempt>,
+    /// What to do with the failure branches of tasks that are tried again.
+    pub(crate) former_attempts: Vec<FormerAttempt>,
     /// The settings file of the command line.
     pub(crate) config: Option<PathBuf>,
     /// What differs if the run is a worker of another one.
@@ -311,12 +311,12 @@ impl IsolatedRun<'_> {
         }
         match origin {
             RunOrigin::New => {
-                if let Some(former) = &options.former_attempt
-                    && let Some(work) =
-                        context.handle_failure_branch(run, former, sandboxed.clone())?
-                {
+                for former in &options.former_attempts {
+                    let work = context.handle_failure_branch(run, former, sandboxed.clone())?;
+                    let Some(work) = work else { continue };
                     *recipe = memory_setup::with_former_work(recipe.clone(), &former.task, &work);
-                } else if let Some(worker) = &options.worker {
+                }
+                if let Some(worker) = &options.worker {
                     worker.restore_start_tree(context, sandboxed, recipe)?;
                 }
                 context.begin_draft(run, recipe)

@@ -31,6 +31,7 @@ pub(crate) fn settle_branch(
     flag: Option<&str>,
     check: impl FnOnce(&mut GitRepository, &ProjectLayout) -> Result<(), CliError>,
 ) -> Result<BranchChange, CliError> {
+    let listed = listed.filter(|it| !it.trim().is_empty());
     let wanted = match (flag, listed) {
         (Some(""), None) => {
             return Err(CliError::for_input("--branch: the task list names no branch")

@@ -46,4 +46,5 @@ static AGENT_ENV: AgentEnv = AgentEnv {
     enabling_variable: None,
     // Without a key it opens a browser and waits for five minutes.
     missing_login_hint: Some("set the API key of a provider, such as OPENAI_API_KEY"),
+    login_probe: None,
 };

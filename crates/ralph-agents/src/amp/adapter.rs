@@ -76,4 +76,5 @@ static AGENT_ENV: AgentEnv = AgentEnv {
     enabling_variable: None,
     // Without a key Amp prompts on its terminal, which has no reader, and waits.
     missing_login_hint: Some("set AMP_API_KEY, or run `amp login`"),
+    login_probe: None,
 };

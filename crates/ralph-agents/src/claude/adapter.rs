@@ -18,7 +18,7 @@ use super::translate::ClaudeTranslator;
 use crate::adapter::LegacyArgs;
 use crate::adapter::{AgentAdapter, TextRequest};
 use crate::agent_directory::AgentDirectory;
-use crate::agent_env::{AgentEnv, Credential};
+use crate::agent_env::{AgentEnv, Credential, LoginProbe, LoginScope};
 use crate::capabilities::{check_support_since, select_schema_output};
 use crate::configuration::{ConfigFile, ConfigFormat, build_project_code, build_project_file};
 use crate::deprecated_flags::DeprecatedFlag;
@@ -182,4 +182,12 @@ static AGENT_ENV: AgentEnv = AgentEnv {
     redirected_dirs: &[],
     enabling_variable: None,
     missing_login_hint: None,
+    login_probe: Some(LoginProbe {
+        args: &["auth", "status"],
+        // Earlier versions would take the words for a prompt.
+        since: Version::new(2, 1, 100),
+        denial: "\"loggedIn\":false",
+        hint: "run `claude auth login`, or set ANTHROPIC_API_KEY",
+        scope: LoginScope::AllProviders,
+    }),
 };

@@ -18,7 +18,7 @@ use super::translate::CodexTranslator;
 use crate::adapter::LegacyArgs;
 use crate::adapter::{AgentAdapter, TextRequest};
 use crate::agent_directory::AgentDirectory;
-use crate::agent_env::{AgentEnv, Credential};
+use crate::agent_env::{AgentEnv, Credential, LoginProbe, LoginScope};
 use crate::capabilities::{check_support_since, select_schema_output};
 use crate::configuration::{ConfigFile, ConfigFormat, build_project_code};
 use crate::deprecated_flags::DeprecatedFlag;
@@ -137,6 +137,13 @@ static AGENT_ENV: AgentEnv = AgentEnv {
     redirected_dirs: &[],
     enabling_variable: None,
     missing_login_hint: None,
+    login_probe: Some(LoginProbe {
+        args: &["login", "status"],
+        since: Version::new(0, 40, 0),
+        denial: "Notloggedin",
+        hint: "run `codex login`, unless another provider is configured",
+        scope: LoginScope::OwnProvider,
+    }),
 };
 
 /// Keys of a project's configuration that start programs or change where the key is sent.

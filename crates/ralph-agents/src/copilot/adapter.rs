@@ -62,4 +62,5 @@ static AGENT_ENV: AgentEnv = AgentEnv {
     redirected_dirs: &[("COPILOT_CACHE_HOME", "cache")],
     enabling_variable: None,
     missing_login_hint: None,
+    login_probe: None,
 };

@@ -79,6 +79,7 @@ static AGENT_ENV: AgentEnv = AgentEnv {
     redirected_dirs: &[],
     enabling_variable: Some(("GOOGLE_GENAI_USE_GCA", "true")),
     missing_login_hint: None,
+    login_probe: None,
 };
 
 /// Flags that ralph adds by itself.

@@ -73,6 +73,7 @@ static AGENT_ENV: AgentEnv = AgentEnv {
     redirected_dirs: &[("XDG_STATE_HOME", "state"), ("XDG_CACHE_HOME", "cache")],
     enabling_variable: None,
     missing_login_hint: None,
+    login_probe: None,
 };
 
 /// Keys of a project's configuration that start programs or change where the key is sent.

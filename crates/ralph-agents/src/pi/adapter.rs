@@ -60,4 +60,5 @@ static AGENT_ENV: AgentEnv = AgentEnv {
     redirected_dirs: &[],
     enabling_variable: None,
     missing_login_hint: None,
+    login_probe: None,
 };

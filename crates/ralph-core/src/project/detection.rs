@@ -33,7 +33,7 @@ pub struct ProjectCheck {
     pub place: String,
 }
 
-/// Files whose text is needed; of all others the name is enough.
+/// Files whose text is needed.
 pub const READ_FILES: [&str; 29] = [
     ".gitignore",
     ".mypy.ini",
@@ -65,6 +65,11 @@ pub const READ_FILES: [&str; 29] = [
     "tox.ini",
     "turbo.json",
 ];
+
+/// Returns whether the text of a file is needed; of all others the name is enough.
+pub fn needs_text(name: &str) -> bool {
+    READ_FILES.contains(&name) || python::is_test_module(name)
+}
 
 /// Returns the commands that check a project. Targets of its Makefile or justfile come first;
 /// without those, the usual commands of its tools. If the top directory has none, its parts are
@@ -143,6 +148,17 @@ struct ProjectDirectory<'a> {
 impl ProjectDirectory<'_> {
     fn join_path(&self, name: &str) -> String {
         if self.path.is_empty() { name.to_owned() } else { format!("{}/{name}", self.path) }
+    }
+
+    /// Returns the first file in this directory, or in a directory below it, whose name and text
+    /// match.
+    fn find_text(&self, below: &str, matches: impl Fn(&str, &str) -> bool) -> Option<String> {
+        let files = self.tree.files.iter();
+        let start = self.join_path(below);
+        files
+            .filter_map(|(path, text)| Some((path.strip_prefix(&start)?, text)))
+            .find(|(name, text)| !name.contains('/') && matches(name, text))
+            .map(|(name, _)| format!("{below}{name}"))
     }
 
     /// Returns the text of a file.

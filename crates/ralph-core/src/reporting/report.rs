@@ -10,7 +10,7 @@ mod review_stats;
 mod summary;
 pub mod timeline;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use crate::run_loop::fold::{FoldError, apply_event, start_state};
 
@@ -49,8 +49,8 @@ pub const REFUSED_CONNECTION: &str = "the sandbox's network: ";
 pub struct Report {
     state: Option<RunState>,
     last: Timestamp,
-    /// Whether the last event began a wait.
-    is_waiting: bool,
+    /// The end of the last wait. A control request interrupts a wait, which is then recorded again.
+    last_wait: Option<Timestamp>,
     tasks: BTreeMap<TaskId, TaskCount>,
     roles: BTreeMap<&'static str, (Role, ResourceUse)>,
     gates: BTreeMap<String, GateCount>,
@@ -70,19 +70,12 @@ pub struct Report {
     commits: LatestItems<CommitNote>,
     warnings: LatestItems<String>,
     refused: LatestItems<String>,
-    /// Files that differ in the open iteration, and whether its work was discarded.
-    touched: Vec<String>,
-    is_discarded: bool,
-    changed_files: BTreeSet<String>,
     timeline: Timeline,
     workers: WorkerCounts,
 }
 
 /// A longer feedback of a review is cut.
 const FEEDBACK_CHARS: usize = 1_000;
-
-/// A report lists no more changed files.
-const MAX_CHANGED_FILES: usize = 1_000;
 
 /// The figures of a task.
 #[derive(Debug, Clone, Default)]
@@ -127,7 +120,7 @@ impl Report {
     pub fn running_time_at(&self, now: Timestamp) -> Millis {
         let Some(state) = &self.state else { return Millis::ZERO };
         let is_paused = matches!(state.control.pause, Pause::Since { .. });
-        if is_paused || self.is_waiting || state.waiting_since.is_some() {
+        if is_paused || state.wait.is_some() {
             return state.ran;
         }
         state.ran.saturating_add(now.elapsed_since(self.last))
@@ -136,7 +129,6 @@ impl Report {
     /// Applies the next event.
     pub fn apply_event(&mut self, recorded: &Recorded) -> Result<(), FoldError> {
         self.last = recorded.at;
-        self.is_waiting = matches!(recorded.event, Event::Waiting { .. });
         match self.state.take() {
             None => self.state = Some(start_state(recorded)?),
             Some(mut state) => {
@@ -192,8 +184,6 @@ impl Report {
             }
             Event::IterationStarted { role, task, iteration: _ } => {
                 self.last_gates.clear();
-                self.touched.clear();
-                self.is_discarded = false;
                 let left = timeline::count_remaining(before, self.plan.map(|plan| plan.open));
                 self.timeline.begin_iteration(left);
                 // A merge counts against no limit, and is no attempt at the task.
@@ -205,13 +195,13 @@ impl Report {
                 let role = self.asked.take().or(current.map(|current| current.role));
                 self.count_reply(task, role.unwrap_or(Role::Prompt), reply);
             }
-            Event::Waiting { reason, until: _ } => self.waits.count_wait(*reason),
-            Event::Observed { kept, observation } => {
-                let files = observation.iter().flat_map(|it| &it.files);
-                self.touched = files.map(|file| file.path.clone()).collect();
-                if let Some(name) = kept {
-                    self.kept.push_item(name.clone());
+            Event::Waiting { reason, until } => {
+                if self.last_wait.replace(*until) != Some(*until) {
+                    self.waits.count_wait(*reason);
                 }
+            }
+            Event::Observed { kept: Some(name), observation: _ } => {
+                self.kept.push_item(name.clone());
             }
             Event::PlanSeen { look } => {
                 let plan = before.recipe.plan.as_ref();
@@ -243,13 +233,7 @@ impl Report {
                 let role = current.map(|current| current.role);
                 self.count_landing(task, role, landed);
             }
-            Event::IterationEnded { .. } => {
-                self.count_amendments(before);
-                let room = MAX_CHANGED_FILES.saturating_sub(self.changed_files.len());
-                if !self.is_discarded {
-                    self.changed_files.extend(self.touched.drain(..).take(room));
-                }
-            }
+            Event::IterationEnded { .. } => self.count_amendments(before),
             Event::ControlRequested { asked, refused } => {
                 self.control_requests.push_item(ControlRequestNote {
                     at: asked.at,
@@ -322,7 +306,6 @@ impl Report {
                 self.commits.push_item(CommitNote { id, subject, task: task.cloned() });
             }
             Landed::SavedToFailureBranch { branch, commit } => {
-                self.is_discarded = true;
                 let (branch, commit) = (branch.clone(), commit.0.clone());
                 self.failure_branches.push_item(FailureBranchNote {
                     task: task.cloned(),
@@ -331,7 +314,6 @@ impl Report {
                 });
             }
             Landed::RolledBack { kept } | Landed::MessageChecked { kept } => {
-                self.is_discarded |= matches!(landed, Landed::RolledBack { .. });
                 if let Some(name) = kept {
                     self.kept.push_item(name.clone());
                     if role == Some(Role::Review) && matches!(landed, Landed::RolledBack { .. }) {

@@ -14,12 +14,16 @@ use ralph_model::outcome::Outcome;
 use ralph_model::review::ReviewVerdict;
 use ralph_model::run::RunState;
 use ralph_model::task::TaskStatus;
-use ralph_model::units::{Millis, Timestamp, Tokens, UsdMicros};
+use ralph_model::units::{Millis, Timestamp, UsdMicros};
+pub use ralph_model::work_figures::{GateRuns, StatsFigures, StatsRow};
+use ralph_model::work_figures::{WorkFigures, add_cost};
 use ralph_model::worker::WorkerLimitKind;
 use serde::{Deserialize, Serialize};
 
+use crate::tasks::job::find_task_of;
+
 /// The version of the kept format; figures of another version are counted again.
-pub const STATS_VERSION: u32 = 1;
+pub const STATS_VERSION: u32 = 2;
 
 /// The figures of one run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,45 +40,6 @@ pub struct RunStats {
     pub waits: u32,
     #[serde(rename = "waitedMs")]
     pub waited: Millis,
-}
-
-/// The figures of an agent and model in a role.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct StatsRow {
-    pub agent: String,
-    /// The model as configured, else as the agent reports it; empty if neither.
-    pub model: String,
-    pub role: Role,
-    pub figures: StatsFigures,
-}
-
-/// What is counted.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct StatsFigures {
-    pub calls: u32,
-    /// Iterations in this role; on tasks, attempts.
-    pub attempts: u32,
-    /// Tasks that became done by this agent's work.
-    pub landed: u32,
-    /// Reviews that asked for changes.
-    pub rejections: u32,
-    /// Failures of gates on this agent's work, by gate.
-    pub gate_failures: BTreeMap<String, u32>,
-    #[serde(rename = "ranMs")]
-    pub ran: Millis,
-    pub tokens: Tokens,
-    #[serde(rename = "costUsdMicros")]
-    pub cost: Option<UsdMicros>,
-}
-
-/// How often a gate ran and failed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct GateRuns {
-    pub runs: u32,
-    pub failed: u32,
 }
 
 /// The figures of several runs.
@@ -109,6 +74,8 @@ pub struct StatsFold {
     rows: BTreeMap<RowKey, StatsFigures>,
     gates: BTreeMap<String, GateRuns>,
     waits: u32,
+    /// The end of the last wait for a usage limit.
+    last_wait: Option<Timestamp>,
     /// The task and the start of the open iteration, and who works in it.
     task: Option<TaskId>,
     began: Millis,
@@ -118,9 +85,9 @@ pub struct StatsFold {
     /// Who worked on a task last.
     workers: BTreeMap<TaskId, RowKey>,
     landed: BTreeSet<TaskId>,
-    /// What each worker of a parallel run used: the sums of its last report.
-    jobs: BTreeMap<WorkerId, StatsFigures>,
-    /// The agent that the work of workers counts for.
+    /// What each worker of a parallel run did, as it last reported.
+    jobs: BTreeMap<WorkerId, WorkFigures>,
+    /// The agent that the work of workers counts for as long as they report only sums.
     implementer: Option<RowKey>,
 }
 
@@ -151,8 +118,9 @@ impl StatsFold {
             }
             Event::GateChecked { result, .. } if result.status != GateStatus::Cached => {
                 let failed = u32::from(result.status == GateStatus::Failed);
+                let ran = result.end.as_ref().map_or(Millis::ZERO, |end| end.ran);
                 let gate = self.gates.entry(result.gate.clone()).or_default();
-                (gate.runs, gate.failed) = (gate.runs + 1, gate.failed + failed);
+                gate.add_runs(GateRuns { runs: 1, failed, ran });
                 if let (1, Some(figures)) = (failed, self.find_worker_figures()) {
                     *figures.gate_failures.entry(result.gate.clone()).or_default() += 1;
                 }
@@ -165,8 +133,12 @@ impl StatsFold {
                     figures.rejections += 1;
                 }
             }
-            Event::Waiting { reason: WaitReason::UsageLimit, .. }
-            | Event::WorkerLimited { kind: WorkerLimitKind::UsageLimit, .. } => self.waits += 1,
+            Event::Waiting { reason: WaitReason::UsageLimit, until } => {
+                // A control request interrupts a wait, which is then recorded again.
+                let is_new = self.last_wait.replace(*until) != Some(*until);
+                self.waits += u32::from(is_new);
+            }
+            Event::WorkerLimited { kind: WorkerLimitKind::UsageLimit, .. } => self.waits += 1,
             Event::JobAssigned { assignment } => {
                 let choice = state.recipe.agent_for(Role::Implement);
                 let model = choice.model.clone().unwrap_or_default();
@@ -175,11 +147,20 @@ impl StatsFold {
                 self.implementer = Some(key);
             }
             Event::WorkerProgressed { worker, usage, iterations, ran, doing: _ } => {
-                self.jobs.insert(worker.clone(), sum_job(*usage, *iterations, *ran));
+                let sums = self.sum_job(*usage, *iterations, *ran);
+                self.jobs.insert(worker.clone(), sums);
             }
             Event::WorkerEnded { worker, result } => {
-                let sums = sum_job(result.usage, result.iterations, result.ran);
-                self.jobs.insert(worker.clone(), sums);
+                let figures = match &result.figures {
+                    Some(figures) => (**figures).clone(),
+                    None => self.sum_job(result.usage, result.iterations, result.ran),
+                };
+                let at_work = figures.rows.iter().filter(|row| row.role.is_attempt());
+                let most = at_work.max_by_key(|row| row.figures.attempts);
+                if let (Some(row), Some(task)) = (most, find_task_of(state, worker)) {
+                    self.workers.insert(task.clone(), key_of(row));
+                }
+                self.jobs.insert(worker.clone(), figures);
             }
             Event::IterationEnded { .. } => self.end_iteration(recorded, state),
             _ => {}
@@ -214,12 +195,29 @@ impl StatsFold {
         }
     }
 
+    /// Returns the figures of a worker that reports only sums. Its iterations count as attempts of
+    /// the implementing agent.
+    fn sum_job(&self, usage: Usage, attempts: u32, ran: Millis) -> WorkFigures {
+        let (agent, model, role) =
+            self.implementer.clone().unwrap_or((String::new(), String::new(), Role::Implement));
+        let (tokens, cost) = (usage.tokens(), usage.cost);
+        let figures = StatsFigures { attempts, ran, tokens, cost, ..StatsFigures::default() };
+        let rows = vec![StatsRow { agent, model, role, figures }];
+        WorkFigures { rows, gates: BTreeMap::new() }
+    }
+
     /// Returns the figures of the run so far.
     pub fn to_stats(&self, state: &RunState) -> RunStats {
-        let mut rows = self.rows.clone();
-        if let Some(key) = &self.implementer {
-            let row = rows.entry(key.clone()).or_default();
-            self.jobs.values().for_each(|figures| row.add_figures(figures));
+        let (mut rows, mut gates) = (self.rows.clone(), self.gates.clone());
+        for figures in self.jobs.values() {
+            for row in &figures.rows {
+                // Its work lands here, not in its own run.
+                let figures = StatsFigures { landed: 0, ..row.figures.clone() };
+                rows.entry(key_of(row)).or_default().add_figures(&figures);
+            }
+            for (gate, runs) in &figures.gates {
+                gates.entry(gate.clone()).or_default().add_runs(*runs);
+            }
         }
         let rows = rows.into_iter().map(|((agent, model, role), figures)| StatsRow {
             agent,
@@ -233,25 +231,10 @@ impl StatsFold {
             started: state.started,
             is_complete: state.outcome == Some(Outcome::Complete),
             rows: rows.collect(),
-            gates: self.gates.clone(),
+            gates,
             waits: self.waits,
             waited: state.totals.waited,
         }
-    }
-}
-
-impl StatsFigures {
-    fn add_figures(&mut self, other: &Self) {
-        self.calls += other.calls;
-        self.attempts += other.attempts;
-        self.landed += other.landed;
-        self.rejections += other.rejections;
-        for (gate, count) in &other.gate_failures {
-            *self.gate_failures.entry(gate.clone()).or_default() += count;
-        }
-        self.ran = self.ran.saturating_add(other.ran);
-        self.tokens = self.tokens.saturating_add(other.tokens);
-        self.cost = add_cost(self.cost, other.cost);
     }
 }
 
@@ -268,9 +251,8 @@ impl ProjectStats {
             for StatsRow { agent, model, role, figures } in run.rows {
                 rows.entry((agent, model, role)).or_default().add_figures(&figures);
             }
-            for (gate, GateRuns { runs, failed }) in run.gates {
-                let gate = sum.gates.entry(gate).or_default();
-                (gate.runs, gate.failed) = (gate.runs + runs, gate.failed + failed);
+            for (gate, runs) in run.gates {
+                sum.gates.entry(gate).or_default().add_runs(runs);
             }
             sum.waits += run.waits;
             sum.waited = sum.waited.saturating_add(run.waited);
@@ -292,18 +274,8 @@ impl ProjectStats {
     }
 }
 
-/// Returns the figures of a worker's run. Its iterations count as attempts of the implementing
-/// agent, because its report does not name roles.
-fn sum_job(usage: Usage, attempts: u32, ran: Millis) -> StatsFigures {
-    let (tokens, cost) = (usage.tokens(), usage.cost);
-    StatsFigures { attempts, ran, tokens, cost, ..StatsFigures::default() }
-}
-
-fn add_cost(one: Option<UsdMicros>, two: Option<UsdMicros>) -> Option<UsdMicros> {
-    match (one, two) {
-        (Some(one), Some(two)) => Some(one.saturating_add(two)),
-        (one, two) => one.or(two),
-    }
+fn key_of(row: &StatsRow) -> RowKey {
+    (row.agent.clone(), row.model.clone(), row.role)
 }
 
 #[cfg(test)]
@@ -327,7 +299,10 @@ mod tests {
             started: Timestamp(started),
             is_complete: landed > 0,
             rows: vec![StatsRow { agent, model, role: Role::Implement, figures }],
-            gates: BTreeMap::from([("tests".to_owned(), GateRuns { runs: 3, failed: 1 })]),
+            gates: BTreeMap::from([(
+                "tests".to_owned(),
+                GateRuns { runs: 3, failed: 1, ran: Millis(5) },
+            )]),
             waits: 1,
             waited: Millis(10),
         }
@@ -346,7 +321,7 @@ mod tests {
             (sum.time_per_task, sum.cost_per_task),
             (Some(Millis(6_000)), Some(UsdMicros(25)))
         );
-        assert_eq!(sum.gates["tests"], GateRuns { runs: 6, failed: 2 });
+        assert_eq!(sum.gates["tests"], GateRuns { runs: 6, failed: 2, ran: Millis(10) });
     }
 
     #[test]

@@ -22,7 +22,7 @@ use ralph_model::gate::{GateResult, GateStatus, TestNumbers};
 use ralph_model::ids::Role;
 use ralph_model::parallel_state::ParallelState;
 use ralph_model::phase::Iteration;
-use ralph_model::run::{Baseline, Completeness, RunState, Totals};
+use ralph_model::run::{Baseline, Completeness, OpenWait, RunState, Totals};
 use ralph_model::task_state::TaskState;
 use ralph_model::worktree::TreeId;
 
@@ -77,6 +77,7 @@ pub fn start_state(first: &Recorded) -> Result<RunState, FoldError> {
         autorun_changes: BTreeSet::new(),
         files_with_shapes: BTreeSet::new(),
         changed_files: None,
+        unlanded_files: Vec::new(),
         tasks: None,
         baseline: broken.map(|results| Baseline { tree: None, results }),
         base: None,
@@ -88,7 +89,7 @@ pub fn start_state(first: &Recorded) -> Result<RunState, FoldError> {
         schema_refused_by: Vec::new(),
         completeness: Completeness::Open,
         totals: Totals::default(),
-        waiting_since: None,
+        wait: None,
         may_repeat_history_reset: false,
         are_hooks_tested: false,
         control: Control::default(),
@@ -174,7 +175,7 @@ pub fn apply_event(state: &mut RunState, recorded: &Recorded) -> Result<(), Fold
             state.current = Some(open);
         }
         Event::Waiting { reason, until: _ } => {
-            state.waiting_since = (*reason == WaitReason::UsageLimit).then_some(recorded.at);
+            state.wait = Some(OpenWait { since: recorded.at, reason: *reason });
         }
         Event::ControlRequested { asked, refused } => {
             control_events::apply_request(state, asked, refused.as_deref(), recorded.at);
@@ -238,10 +239,16 @@ fn apply_warning(state: &mut RunState, text: &str) {
 /// Counts a wait that ends with this event. A wait that a crash cut short is not
 /// counted: its length is unknown.
 fn count_wait(state: &mut RunState, recorded: &Recorded) {
-    let Some(since) = state.waiting_since.take() else { return };
-    if !matches!(recorded.event, Event::RunResumed { .. }) {
-        state.totals.waited = state.totals.waited.saturating_add(recorded.at.elapsed_since(since));
+    let Some(OpenWait { since, reason }) = state.wait.take() else { return };
+    if matches!(recorded.event, Event::RunResumed { .. }) {
+        return;
     }
+    let counted = match reason {
+        WaitReason::UsageLimit => &mut state.totals.waited,
+        WaitReason::Retry => &mut state.totals.retry_waited,
+        WaitReason::Delay => return,
+    };
+    *counted = counted.saturating_add(recorded.at.elapsed_since(since));
 }
 
 fn apply_baseline_result(state: &mut RunState, result: &GateResult) {

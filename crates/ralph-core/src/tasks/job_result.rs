@@ -13,7 +13,7 @@ use ralph_model::task_state::TaskState;
 use ralph_model::units::Millis;
 use ralph_model::worker::{Job, JobResult};
 
-/// Returns how a worker's run ended; none while it has not. `place` is its clone, and
+/// Returns how a worker's run ended, without its figures; none while it has not. `place` is its clone, and
 /// `repository` where its commits are.
 pub fn build_job_result(
     state: &RunState,
@@ -44,6 +44,7 @@ pub fn build_job_result(
         usage: state.totals.usage,
         iterations: state.iterations,
         ran: state.ran,
+        figures: None,
         task: tasks.and_then(|it| it.list.find_task(task)).cloned().map(Box::new),
         added: tasks.map(find_added).unwrap_or_default(),
         proposals: tasks.map(|it| it.proposals.clone()).unwrap_or_default(),

@@ -369,8 +369,12 @@ pub(super) fn render_notes(summary: &Summary) -> Markup {
     let (refused, proposed) = (summary.amendments_refused, summary.amendments_proposed);
     let made = summary.amendments.count.saturating_sub(refused + proposed);
     let waited = format!(", {}", summary.waits.waited);
+    let paused = match summary.waits.retry_waited {
+        Millis::ZERO => String::new(),
+        paused => format!(", {paused} of waiting"),
+    };
     let facts = [
-        ("Calls repeated after a failure", summary.retries, ""),
+        ("Calls repeated after a failure", summary.retries, paused.as_str()),
         ("Follow-up questions about the form of an answer", summary.follow_ups, ""),
         ("Waits for usage limits", summary.waits.usage_limits, waited.as_str()),
         ("Processes left behind and ended", summary.leftovers, ""),

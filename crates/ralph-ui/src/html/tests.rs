@@ -254,7 +254,8 @@ fn statistics_escape_foreign_text_and_draw_each_run() {
                 role: Role::Implement,
                 figures: StatsFigures { landed, attempts: 3, ..StatsFigures::default() },
             }],
-            gates: [(HOSTILE.to_owned(), GateRuns { runs: 4, failed: 1 })].into(),
+            gates: [(HOSTILE.to_owned(), GateRuns { runs: 4, failed: 1, ..GateRuns::default() })]
+                .into(),
             waits: 1,
             waited: Millis(1_000),
         },

@@ -7,6 +7,7 @@ use ralph_core::reporting::report::{
 use ralph_model::control::ControlRequest;
 use ralph_model::gate::Severity;
 use ralph_model::text::choose_plural;
+use ralph_model::units::Millis;
 use ralph_model::worktree::AutorunChange;
 
 use super::markdown::{add_table, escape_markdown, format_code};
@@ -223,8 +224,12 @@ pub(super) fn add_events(page: &mut String, summary: &Summary) {
         count => format!("{count} ({})", waits.waited),
     };
     let number = |count: u32| if count == 0 { String::new() } else { count.to_string() };
+    let retries = match waits.retry_waited {
+        Millis::ZERO => number(summary.retries),
+        waited => format!("{} ({waited} of waiting)", summary.retries),
+    };
     let facts: Vec<String> = [
-        ("Calls repeated after a failure", number(summary.retries)),
+        ("Calls repeated after a failure", retries),
         ("Follow-up questions about the form of an answer", number(summary.follow_ups)),
         ("Waits for usage limits", limits),
         ("Processes left behind and ended", number(summary.leftovers)),
@@ -276,25 +281,39 @@ pub(super) fn add_commits(page: &mut String, summary: &Summary) {
 /// More files are for `git diff --stat`.
 const MOST_FILES: usize = 50;
 
+const UNOBSERVED_CHANGES: &str =
+    "uncommitted changes of the last agent call; `git status` shows them";
+
+/// Returns that a complete run changed no file.
+pub(crate) fn describe_no_changes(summary: &Summary) -> &'static str {
+    if summary.gates.is_empty() {
+        "no file was changed"
+    } else {
+        "no file was changed; the gates passed on the files as they were"
+    }
+}
+
 /// Lists the files that the run changed.
 pub(super) fn add_changed_files(page: &mut String, summary: &Summary) {
     let files = &summary.changed_files;
-    if files.is_empty() {
+    let unobserved = summary.has_unobserved_changes.then_some(UNOBSERVED_CHANGES);
+    if summary.is_complete_without_changes {
+        let text = describe_no_changes(summary);
+        page.push_str(&format!("\n## Changed files: 0\n\n- {text}\n"));
         return;
     }
-    let commits = summary.commits.count + summary.agent_commits;
-    let place = match (commits, summary.failure_branches.count) {
-        (0, 1) => ", on the failure branch",
-        (0, 2..) => ", on the failure branches",
-        (_, _) => "",
-    };
-    page.push_str(&format!("\n## Changed files: {}{place}\n\n", files.len()));
+    if files.is_empty() {
+        page.extend(unobserved.map(|text| format!("\n## Changed files\n\n- {text}\n")));
+        return;
+    }
+    page.push_str(&format!("\n## Changed files: {}\n\n", files.len()));
     for file in files.iter().take(MOST_FILES) {
         page.push_str(&format!("- {}\n", escape_markdown(file)));
     }
     if files.len() > MOST_FILES {
         page.push_str(&format!("- and {} more\n", files.len() - MOST_FILES));
     }
+    page.extend(unobserved.map(|text| format!("- {text}\n")));
 }
 
 /// Adds the autorun files that a person should check before opening or running the project.

@@ -6,6 +6,7 @@
 use ralph_core::reporting::current_action::CurrentAction;
 use ralph_core::reporting::parallel_status::ParallelStatus;
 use ralph_model::control::{Control, Pause, SkipRequest, UserNote};
+use ralph_model::event::WaitReason;
 use ralph_model::run::RunState;
 use ralph_model::units::{Millis, Timestamp};
 use serde_json::{Value, json};
@@ -62,7 +63,21 @@ impl RunOutlook<'_> {
         }
         let (until, left) = self.wait_end()?;
         let at = self.clock.format_minutes(until, now);
-        Some(format!("waiting until {at} (in {})", format_countdown(left)))
+        let reason = self.describe_wait_reason();
+        Some(format!("{reason}waiting until {at} (in {})", format_countdown(left)))
+    }
+
+    /// Returns why the run waits, as the beginning of a sentence.
+    fn describe_wait_reason(&self) -> String {
+        let agent = self.state.current.as_ref().and_then(|it| it.open_call()?.agent);
+        match (self.state.wait.map(|wait| wait.reason), agent) {
+            (Some(WaitReason::UsageLimit), Some(agent)) => {
+                format!("usage limit of {}, ", agent.name())
+            }
+            (Some(WaitReason::UsageLimit), None) => "usage limit, ".to_owned(),
+            (Some(WaitReason::Retry), _) => "the call failed and is repeated, ".to_owned(),
+            (Some(WaitReason::Delay) | None, _) => String::new(),
+        }
     }
 
     /// Returns until when the run waits before the next agent call, and how long that is.

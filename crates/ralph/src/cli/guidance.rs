@@ -13,7 +13,8 @@ use clap::{Args, Command, CommandFactory as _, Parser as _, ValueEnum};
 
 use ralph_core::nearest::find_nearest;
 
-use super::{BACKENDS, Cli, CliCommand, RunArgs};
+use super::{Cli, CliCommand, RunArgs};
+use crate::settings::types::sandbox::SandboxBackendSetting;
 
 /// Returns the complete command line with the options of every command. Otherwise clap builds only
 /// those of the called command.
@@ -163,12 +164,16 @@ fn check_prompt_is_no_value(cli: &Cli) -> Result<(), clap::Error> {
     let Some(CliCommand::Run(RunArgs { words: Some(prompt), .. })) = &cli.command else {
         return Ok(());
     };
-    let meant =
-        find_missing_equals(&read_words(), prompt).filter(|_| BACKENDS.contains(&prompt.as_str()));
+    let meant = find_missing_equals(&read_words(), prompt).filter(|_| is_backend(prompt));
     meant.map_or(Ok(()), |meant| {
         let message = format!("'{prompt}' would be the prompt; write {meant}, without a space");
         Err(Cli::command().error(ErrorKind::InvalidValue, message))
     })
+}
+
+/// Returns whether a word is a value of `--sandbox`.
+fn is_backend(word: &str) -> bool {
+    SandboxBackendSetting::from_str(word, false).is_ok()
 }
 
 /// Returns the words of the command line as text.
@@ -179,7 +184,7 @@ fn read_words() -> Vec<String> {
 /// Returns how to write a flag whose value is optional, if the word after it was meant as its value.
 fn find_missing_equals(words: &[String], value: &str) -> Option<String> {
     let is_meant = |flag: &str| match flag {
-        "--sandbox" => BACKENDS.contains(&value),
+        "--sandbox" => is_backend(value),
         "--branch" => !value.is_empty(),
         _ => false,
     };

@@ -99,14 +99,14 @@ fn start_build(
     if *dry_run {
         return dry_run::print_start(&project, &loaded, recipe, &options);
     }
-    let has_failed = |id: &TaskId| {
-        file.list().find_task(id).is_some_and(|task| task.status == TaskStatus::Failed)
-    };
-    let former = only
-        .filter(has_failed)
-        .map(|task| FormerAttempt { task, plan: choose_failure_branch_plan(args) });
+    let plan = choose_failure_branch_plan(args);
+    let retried = file.list().tasks.iter().filter(|task| {
+        task.status == TaskStatus::Failed
+            && only.as_ref().map_or(args.retry_failed, |only| *only == task.id)
+    });
+    let former = retried.map(|task| FormerAttempt { task: task.id.clone(), plan }).collect();
     let config = args.start.config.clone();
-    let options = StartOptions { former_attempt: former, config, ..options };
+    let options = StartOptions { former_attempts: former, config, ..options };
     session::start_run(common, &project, &loaded, recipe, &options)
 }
 
@@ -148,6 +148,7 @@ fn choose_failure_branch_plan(args: &BuildArgs) -> FailureBranchPlan {
     match (args.from_shelf, args.fresh) {
         (true, _) => FailureBranchPlan::Take,
         (false, true) => FailureBranchPlan::Archive,
+        (false, false) if args.task.is_none() => FailureBranchPlan::Archive,
         (false, false) => FailureBranchPlan::Ask,
     }
 }

@@ -83,7 +83,7 @@ fn build_options() -> StartOptions {
     StartOptions {
         dirty: DirtyPlan::Refuse,
         incomplete: ExitStatus::Incomplete,
-        former_attempt: None,
+        former_attempts: Vec::new(),
         config: None,
         worker: None,
     }

@@ -1,7 +1,7 @@
 //! `ralph doctor`: what is installed, how it would be called, and how to fix what is wrong.
 //!
-//! Agents are inspected, not called: only `--version` is run, outside and in the sandbox, and of logins only the names of
-//! variables and files are printed. Not here: how findings look.
+//! Agents are inspected, not called: only `--version` is run, outside and in the sandbox, and a command that reports
+//! whether it is logged in; of logins only the names of variables and files are printed. Not here: how findings look.
 
 mod isolation;
 
@@ -9,10 +9,11 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use isolation::IsolationCheckup;
-use ralph_agents::{self as agents, Login};
+use ralph_agents::{self as agents, Login, LoginScope};
 use ralph_core::asking::capability;
 use ralph_io::clock;
 use ralph_io::process::Watch;
+use ralph_io::versions::{ProgramContext, capture_refusal};
 use ralph_model::agent::{AgentChoice, AgentKind};
 use ralph_model::ids::Role;
 use ralph_model::outcome::ExitStatus;
@@ -68,6 +69,9 @@ pub(crate) fn main(common: &CommonArgs, args: &DoctorArgs) -> Result<ExitStatus,
         .into_iter()
         .map(|candidate| check_agent(candidate, &project, &calls, &loaded))
         .collect();
+    if !is_untrusted {
+        examined.iter_mut().for_each(|checkup| ask_for_login(checkup, &project, &watch));
+    }
     if refused.is_empty() {
         try_in_sandbox(&mut examined, common, &watch);
     }
@@ -190,6 +194,26 @@ fn find_configured(loaded: &LoadedSettings) -> Result<Vec<AgentToCheck>, CliErro
         add("agents.escalate".to_owned(), Role::Implement, agent);
     }
     Ok(found)
+}
+
+/// Asks an agent of the settings whether it is logged in, unless a variable has its key.
+fn ask_for_login(checkup: &mut AgentCheckup, project: &Project, watch: &Watch) {
+    let agent = &checkup.agent;
+    let has_key = matches!(&checkup.login, Login::Found { by } if !by.contains('/'));
+    let Some(probe) = agents::find_login_probe(agent) else { return };
+    if checkup.uses.is_empty() || checkup.program.is_err() || has_key {
+        return;
+    }
+    let env = ralph_io::environment::adjust_variables(&project.env, &agent.env_deny, &agent.env);
+    let place = ProgramContext { directory: &project.directory, env: &env, watch };
+    let refusal = capture_refusal(&agent.command, probe.args, place);
+    if !refusal.is_some_and(|output| probe.is_denied_by(&output)) {
+        return;
+    }
+    match probe.scope {
+        LoginScope::AllProviders => checkup.login = Login::Missing { hint: probe.hint.to_owned() },
+        LoginScope::OwnProvider => checkup.warnings.push(format!("not logged in: {}", probe.hint)),
+    }
 }
 
 /// Starts the agents of the settings in the sandbox. If there is no sandbox, the checks of the

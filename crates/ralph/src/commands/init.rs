@@ -306,7 +306,7 @@ impl InitSetup<'_> {
         if !commands.is_empty() {
             return format!("After every iteration these must succeed: {}", commands.join(", "));
         }
-        let example = self.found.first().map(format_gate);
+        let example = self.found.first().map(|it| format_gate(it.kind, &it.command, "APPEND", ""));
         let example =
             example.unwrap_or_else(|| "{ \"kind\": \"test\", \"command\": \"…\" }".into());
         self.describe_missing_checks(&format!("in {SETTINGS}:\n\"gates\": [{example}]"))

@@ -72,7 +72,7 @@ pub(super) fn read_start_options(
     };
     let incomplete =
         if limits.allow_incomplete { ExitStatus::Complete } else { ExitStatus::Incomplete };
-    StartOptions { dirty, incomplete, former_attempt: None, config: None, worker: None }
+    StartOptions { dirty, incomplete, former_attempts: Vec::new(), config: None, worker: None }
 }
 
 /// Settings that are specific to one program.

@@ -25,6 +25,7 @@ use ralph_model::outcome::{ExitStatus, Outcome};
 use ralph_model::recipe::{ClonePolicy, Recipe, Work};
 use ralph_model::run::RunState;
 use ralph_model::sandbox::SandboxPolicy;
+use ralph_model::work_figures::WorkFigures;
 use ralph_model::worker::{Job, JobResult, WorkerEvent, WorkerOrigin};
 use ralph_model::worktree::{CommitId, TreeId};
 
@@ -32,6 +33,7 @@ use crate::cli::CommonArgs;
 use crate::cli_error::CliError;
 use crate::project::Project;
 use crate::run_context::DirtyPlan;
+use crate::run_stats::read_run_stats;
 use crate::session::worker_run::{CloneSetup, WorkerRun, build_worker_spawn};
 use crate::session::{self, StartOptions};
 use crate::settings::LoadedSettings;
@@ -127,6 +129,8 @@ fn do_job(
     let unfinished = || CliError::new(ExitStatus::Incomplete, "the worker's run has not ended");
     let result = build_job_result(&state, &run.job.assignment.task, &place, run.slot.clone_path());
     let mut result = result.ok_or_else(unfinished)?;
+    let stats = run.find_files().and_then(|files| read_run_stats(&files));
+    result.figures = stats.map(|it| Box::new(WorkFigures { rows: it.rows, gates: it.gates }));
     if run.slot.has_leftovers() {
         // An agent of an earlier job may have written what these gates ran: the run's own decide.
         result.passed.clear();
@@ -246,7 +250,7 @@ impl WorkerJob {
         let options = StartOptions {
             dirty: DirtyPlan::Include,
             incomplete: ExitStatus::Incomplete,
-            former_attempt: None,
+            former_attempts: Vec::new(),
             config: None,
             worker: Some(WorkerRun {
                 run: self.run_id(),

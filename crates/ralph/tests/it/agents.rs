@@ -45,6 +45,28 @@ fn doctor(sealed: &Sealed, env: &[(&str, &str)]) -> (Finished, Value) {
 }
 
 #[test]
+fn doctor_asks_an_agent_whether_it_is_logged_in() {
+    let sealed = sealed();
+    let claude = json!({ "agent": { "command": "claude" } });
+    let denied = "if [ \"$1\" = auth ]; then echo '{ \"loggedIn\": false }'; exit 1; fi";
+    stand_in(&sealed, "claude", "2.1.325 (Claude Code)", denied);
+    settings(&sealed, &claude);
+    let (end, facts) = doctor(&sealed, &[]);
+    assert_eq!(end.code, Some(4), "{facts:#}");
+    assert_eq!(facts["agents"][0]["login"]["state"], "missing", "{facts:#}");
+    let (_, facts) = doctor(&sealed, &[("ANTHROPIC_API_KEY", "a-key")]);
+    assert_eq!(facts["agents"][0]["login"]["state"], "found", "{facts:#}");
+    assert_eq!(noted(&sealed, "argv"), "auth status\n");
+    stand_in(&sealed, "claude", "2.0.20 (Claude Code)", denied);
+    let (_, facts) = doctor(&sealed, &[]);
+    assert_eq!(facts["agents"][0]["login"]["state"], "unknown", "{facts:#}");
+    stand_in(&sealed, "codex", "codex-cli 0.166.0", "echo Not logged in >&2; exit 1");
+    settings(&sealed, &json!({ "agent": { "command": "codex" } }));
+    let (_, facts) = doctor(&sealed, &[]);
+    assert!(facts["agents"][0]["warnings"].to_string().contains("not logged in"), "{facts:#}");
+}
+
+#[test]
 fn version_is_read_once_and_selects_flags() {
     let sealed = sealed();
     stand_in(&sealed, "claude", "2.0.20 (Claude Code)", CLAUDE_DONE);

@@ -327,11 +327,50 @@ fn the_end_of_a_run_names_the_changed_files_and_whether_they_are_committed() {
 }
 
 #[test]
+fn what_was_uncommitted_before_is_no_change_of_the_run() {
+    let sealed = repository();
+    sealed.write_file("notes.txt", "one\n");
+    sealed.write_script(&json!([{ "do": [{ "claim": "DONE" }] }]), &json!({}));
+    committed(&sealed);
+    sealed.write_file("notes.txt", "two\n");
+    sealed.write_file("new.txt", "new\n");
+    let end = run(&sealed, &[]).expect_code(0);
+    assert!(end.stderr.contains("changed: nothing"), "{}", end.stderr);
+    assert!(!end.stderr.contains("notes.txt"), "{}", end.stderr);
+    let report = sealed.run_ralph(&["report"]).expect_code(0).stdout;
+    assert!(report.contains("## Changed files: 0\n"), "{report}");
+}
+
+#[test]
+fn the_output_of_the_command_itself_is_named_among_uncommitted_changes() {
+    let sealed = repository();
+    sealed.write_script(&worker(), &json!({ "commit": "ralph" }));
+    committed(&sealed);
+    let output = fs::File::create(sealed.project_dir().join("ralph.out")).expect("a file");
+    let status = sealed
+        .build_command(env!("CARGO_BIN_EXE_ralph"))
+        .args(["run", "-p", "base"])
+        .stdout(output.try_clone().expect("a second handle"))
+        .stderr(output)
+        .status();
+    assert_eq!(status.expect("it runs").code(), Some(2));
+    let text = sealed.read_file("ralph.out");
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains("`ralph.out` is the output of this command: redirect it"), "{text}");
+}
+
+#[test]
 fn a_complete_run_that_changed_nothing_says_so() {
     let sealed = repository();
-    sealed.write_script(&json!([{ "do": [{ "claim": "DONE" }] }]), &json!({}));
+    let gates = json!({ "gates": [{ "command": "true" }] });
+    sealed.write_script(&json!([{ "do": [{ "claim": "DONE" }] }]), &gates);
     committed(&sealed);
     let end = run(&sealed, &[]).expect_code(0);
     let text = "changed: nothing; the gates passed on the files as they were";
     assert!(end.stderr.contains(text), "{}", end.stderr);
+    let text = "no file was changed; the gates passed on the files as they were";
+    for command in ["status", "report"] {
+        let shown = sealed.run_ralph(&[command]).expect_code(0).stdout;
+        assert!(shown.contains(text), "{shown}");
+    }
 }

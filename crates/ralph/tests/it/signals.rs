@@ -3,7 +3,7 @@
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::{always, first_then, sealed};
+use crate::{always, first_then, repository, sealed};
 
 /// An agent that reports its start, and then works until a file appears.
 fn patient() -> Value {
@@ -56,6 +56,21 @@ fn the_second_signal_ends_the_tree() {
 }
 
 #[test]
+fn changes_of_a_call_that_was_ended_are_reported() {
+    let sealed = repository();
+    let calls = first_then(stubborn(), json!([{ "claim": "DONE" }]));
+    sealed.write_script(&calls, &json!({ "commit": "ralph" }));
+    sealed.write_file(".gitignore", "/.ralph/\n");
+    sealed.commit_all("Settings");
+    let running = sealed.start_ralph(&["run", "-p", "base"]);
+    sealed.wait_for("begun");
+    let changed = "changed: uncommitted changes of the last agent call";
+    running.stop_at_once().expect_code(130).expect_stderr(changed);
+    let report = sealed.run_ralph(&["report"]).expect_code(0).stdout;
+    assert!(report.contains("uncommitted changes of the last agent call"), "{report}");
+}
+
+#[test]
 fn the_third_signal_leaves_at_once() {
     let sealed = sealed();
     sealed.write_script(&first_then(stubborn(), json!([{ "claim": "DONE" }])), &json!({}));
@@ -95,6 +110,8 @@ fn a_wait_is_over_at_the_first_signal() {
     sealed.write_script(&always(limited), &json!({}));
     let mut running = sealed.start_ralph(&["run", "-p", "base"]);
     running.wait_for("waiting until");
+    let status = sealed.run_ralph(&["status"]).expect_code(0).stdout;
+    assert!(status.contains("usage limit of sim, waiting until"), "{status}");
     running.send_signal(Signal::INT);
     running.wait_for_end().expect_code(130);
     assert_eq!(sealed.survivors(), [""; 0]);

@@ -13,7 +13,8 @@ const AGENT: &str = "Agent command (e.g., claude, codex, amp, or other LLM CLI):
 const FLAGS: &str = "Agent flags (comma-separated, optional): ";
 const ITERATIONS: &str = "Maximum iterations [10]: ";
 const RESPONSE: &str = "Completion response [DONE]: ";
-const GUARDRAIL: &str = "Add guardrail command (leave blank to finish): ";
+const GATE: &str = "Add gate command (leave blank to finish): ";
+const FOUND: &str = "Gate: a number, `none`, another command, or Enter for all: ";
 const ACTION: &str = "  Fail action (APPEND|PREPEND|REPLACE): ";
 const HINT: &str = "  Hint (optional, guidance for agent on failure): ";
 const REVIEWS: &str = "Reviews by another agent after the checks (spec, quality; optional): ";
@@ -34,10 +35,10 @@ const ALL: [Answer; 13] = [
     (FLAGS, "--model, opus"),
     (ITERATIONS, ""),
     (RESPONSE, ""),
-    (GUARDRAIL, "make lint"),
+    (GATE, "make lint"),
     (ACTION, "append"),
     (HINT, "Fix lint errors only. Do not change behavior."),
-    (GUARDRAIL, ""),
+    (GATE, ""),
     (REVIEWS, ""),
     (SCM, "y"),
     (SCM_COMMAND, "git"),
@@ -52,10 +53,10 @@ const TASKS: [Answer; 11] = [
     (AGENT, "claude"),
     (FLAGS, ""),
     ("Maximum iterations [15]: ", ""),
-    (GUARDRAIL, "make test"),
+    (GATE, "make test"),
     (ACTION, "append"),
     (HINT, ""),
-    (GUARDRAIL, ""),
+    (GATE, ""),
     (REVIEWS, ""),
 ];
 const SPECS: [Answer; 7] = [
@@ -65,12 +66,12 @@ const SPECS: [Answer; 7] = [
     (FLAGS, ""),
     ("Maximum iterations [50]: ", "7"),
     ("Completion response [COMPLETE]: ", ""),
-    (GUARDRAIL, ""),
+    (GATE, ""),
 ];
 
 /// The shortest path through the questions for a prompt, with or without an answer before it.
 fn quickly(before: Option<Answer>, agent: &'static str) -> Vec<Answer> {
-    let questions = [WORKFLOW, AGENT, FLAGS, ITERATIONS, RESPONSE, GUARDRAIL, SCM];
+    let questions = [WORKFLOW, AGENT, FLAGS, ITERATIONS, RESPONSE, GATE, SCM];
     let answers = questions.map(|question| (question, if question == AGENT { agent } else { "" }));
     before.into_iter().chain(answers).collect()
 }
@@ -104,12 +105,8 @@ fn answers_become_settings() {
           "outputTruncateChars": 5000,
           "streamAgentOutput": true,
           "agent": { "command": "claude", "flags": ["--model","opus"] },
-          "guardrails": [
-            {
-              "command": "make lint",
-              "failAction": "APPEND",
-              "hint": "Fix lint errors only. Do not change behavior."
-            }
+          "gates": [
+            { "kind": "test", "command": "make lint", "hint": "Fix lint errors only. Do not change behavior." }
           ],
           "scm": {
             "command": "git",
@@ -164,15 +161,18 @@ fn invalid_answers_are_asked_again() {
             (ITERATIONS, "-3"),
             (ITERATIONS, "25"),
             (RESPONSE, "  SHIPPED "),
-            ("  1. make test (Makefile)\nAdd guardrail command (leave blank to finish): ", "1"),
+            (
+                "  1. make test (Makefile)\nGate: a number, `none`, another command, or Enter for all: ",
+                "1",
+            ),
             (ACTION, "after"),
             ("  Enter APPEND, PREPEND or REPLACE.\n", "Prepend"),
             (HINT, ""),
-            (GUARDRAIL, "7"),
+            (GATE, "7"),
             ("There is no such number.\n", "make lint"),
             (ACTION, ""),
             (HINT, ""),
-            (GUARDRAIL, ""),
+            (GATE, ""),
             (REVIEWS, ""),
             (SCM, "y"),
             (SCM_COMMAND, ""),
@@ -186,8 +186,8 @@ fn invalid_answers_are_asked_again() {
         "\"maximumIterations\": 25,",
         "\"completionResponse\": \"SHIPPED\"",
         "\"agent\": { \"command\": \"claude\" }",
-        "\"command\": \"make test\",\n      \"failAction\": \"PREPEND\"\n    }",
-        "\"command\": \"make lint\",\n      \"failAction\": \"APPEND\"\n    }",
+        "\"command\": \"make test\", \"failAction\": \"PREPEND\" }",
+        "\"command\": \"make lint\" }",
         "\"commit\",\n      \"push\"\n    ]",
     ] {
         assert!(settings.contains(part), "{part}: {settings}");
@@ -210,7 +210,7 @@ fn enter_takes_what_was_found() {
         (FLAGS, ""),
         (ITERATIONS, ""),
         (RESPONSE, ""),
-        (GUARDRAIL, ""),
+        (FOUND, ""),
         (REVIEWS, ""),
         (SCM, ""),
     ] {
@@ -220,9 +220,9 @@ fn enter_takes_what_was_found() {
     assert_eq!(end.code, Some(0), "{}", end.seen);
     let settings = sealed.read_file(".ralph/settings.json");
     assert!(settings.contains("\"agent\": { \"command\": \"claude\" }"), "{settings}");
-    for command in ["make test", "make lint"] {
-        let guardrail = format!("\"command\": \"{command}\",\n      \"failAction\": \"APPEND\"");
-        assert!(settings.contains(&guardrail), "{settings}");
+    for kind in ["test", "lint"] {
+        let gate = format!("{{ \"kind\": \"{kind}\", \"command\": \"make {kind}\" }}");
+        assert!(settings.contains(&gate), "{settings}");
     }
 }
 
@@ -231,9 +231,9 @@ fn found_checks_can_be_refused() {
     let sealed = sealed();
     sealed.write_file("Makefile", "test:\n\ttrue\n");
     let mut answers = quickly(None, "amp");
-    answers[5] = (GUARDRAIL, "none");
+    answers[5] = (FOUND, "none");
     assert_eq!(answer(&sealed, 80, &answers).code, Some(0));
-    assert!(!sealed.read_file(".ralph/settings.json").contains("guardrails"));
+    assert!(!sealed.read_file(".ralph/settings.json").contains("gates"));
 }
 
 #[test]
@@ -243,7 +243,7 @@ fn twenty_columns_are_enough() {
     assert_eq!(end.code, Some(0), "{}", end.seen);
     assert!(!end.seen.contains('\u{1b}'), "{:?}", end.seen);
     let settings = sealed.read_file(".ralph/settings.json");
-    assert!(!settings.contains("scm") && !settings.contains("guardrails"), "{settings}");
+    assert!(!settings.contains("scm") && !settings.contains("gates"), "{settings}");
 }
 
 #[test]
@@ -363,7 +363,7 @@ fn a_project_with_packages_is_asked_whether_they_may_be_fetched() {
                 (FLAGS, ""),
                 (ITERATIONS, ""),
                 (RESPONSE, ""),
-                (GUARDRAIL, "none"),
+                (GATE, "none"),
                 (PACKAGES, line),
                 (SCM, ""),
             ],
@@ -397,9 +397,9 @@ fn gates_that_cannot_run_are_asked_about() {
     answers.splice(
         5..6,
         [
-            (GUARDRAIL, "no-such-linter run"),
+            (GATE, "no-such-linter run"),
             ("`no-such-linter` is not installed\n  Add it all the same? (y/N): ", ""),
-            (GUARDRAIL, "make lint"),
+            (GATE, "make lint"),
         ],
     );
     let end = answer(&sealed, 200, &answers);
@@ -422,7 +422,7 @@ fn gates_that_cannot_run_are_asked_about() {
             (FLAGS, ""),
             (ITERATIONS, ""),
             (RESPONSE, ""),
-            (GUARDRAIL, ""),
+            (FOUND, ""),
             (question, "y"),
             (REVIEWS, ""),
             (SCM, ""),
@@ -433,5 +433,5 @@ fn gates_that_cannot_run_are_asked_about() {
     let settings: serde_json::Value =
         serde_json::from_str(&sealed.read_file(".ralph/settings.json")).expect("JSON");
     assert_eq!(settings["sandbox"]["home"], serde_json::json!([".mystore"]), "{settings:#}");
-    assert_eq!(settings["guardrails"][0]["command"], "make test", "{settings:#}");
+    assert_eq!(settings["gates"][0]["command"], "make test", "{settings:#}");
 }

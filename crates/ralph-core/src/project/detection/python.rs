@@ -47,7 +47,8 @@ pub(super) fn detect_python(directory: &ProjectDirectory<'_>) -> Vec<ProjectChec
         (sign(&["noxfile.py"], &[]), "nox"),
         (sign(&["manage.py"], &[]), "python manage.py test"),
     ];
-    let test = tests.into_iter().find_map(|(place, command)| Some((place?, command)));
+    let test = tests.into_iter().find_map(|(place, command)| Some((place?.to_owned(), command)));
+    let test = test.or_else(|| find_unittest(directory));
     let ruff = sign(&["ruff.toml", ".ruff.toml"], &["[tool.ruff"]);
     let mypy = sign(&["mypy.ini", ".mypy.ini"], &["[tool.mypy", "[mypy]"]);
     let sets = |place: Option<&str>, section: &str, keys: &[&str]| {
@@ -63,11 +64,36 @@ pub(super) fn detect_python(directory: &ProjectDirectory<'_>) -> Vec<ProjectChec
         (mypy, if names_files { "mypy" } else { "mypy ." }),
         (sign(&["pyrightconfig.json"], &["[tool.pyright"]), "pyright"),
     ];
-    let test = test.map(|(place, command)| directory.new_test(in_environment(command), place));
+    let test = test.map(|(place, command)| directory.new_test(in_environment(command), &place));
     let lints = lints
         .into_iter()
         .filter_map(|(place, command)| Some(directory.new_lint(in_environment(command), place?)));
     test.into_iter().chain(lints).collect()
+}
+
+/// Returns the first file of tests that imports `unittest`, and the command that runs them: the
+/// directory of the tests is named if it is no package, because then it is not searched.
+fn find_unittest(directory: &ProjectDirectory<'_>) -> Option<(String, &'static str)> {
+    let places = [
+        ("", "python3 -m unittest"),
+        ("tests/", "python3 -m unittest discover -s tests"),
+        ("test/", "python3 -m unittest discover -s test"),
+    ];
+    places.into_iter().find_map(|(below, command)| {
+        let file = directory.find_text(below, |name, text| {
+            is_test_module(name)
+                && text.lines().any(|line| {
+                    ["import unittest", "from unittest"].iter().any(|it| line.starts_with(it))
+                })
+        })?;
+        let is_package = directory.has_file(&format!("{below}__init__.py"));
+        Some((file, if is_package { "python3 -m unittest" } else { command }))
+    })
+}
+
+/// Returns whether this is the name of a file with tests for `unittest`.
+pub(super) fn is_test_module(name: &str) -> bool {
+    name.starts_with("test") && name.ends_with(".py")
 }
 
 /// Returns whether a tool's section of a TOML or INI file sets one of the keys to something other

@@ -147,6 +147,19 @@ fn deno_by_its_tasks() {
 }
 
 #[test]
+fn python_tests_with_unittest() {
+    let project = ("pyproject.toml", "[project]\nname = \"a\"\n");
+    let tests = "import unittest\n\nfrom a import b\n";
+    check(&[project, ("test_a.py", tests)], &["python3 -m unittest"]);
+    let package = ("tests/__init__.py", "");
+    check(&[project, ("tests/test_a.py", tests), package], &["python3 -m unittest"]);
+    check(&[project, ("tests/test_a.py", tests)], &["python3 -m unittest discover -s tests"]);
+    check(&[project, ("tests/test_a.py", "import pytest\n")], &[]);
+    check(&[project, ("tests/test_a.py", tests), ("conftest.py", "")], &["pytest"]);
+    check(&[project, ("tests/helper.py", tests)], &[]);
+}
+
+#[test]
 fn python_by_what_its_files_mention() {
     let python = "[tool.pytest.ini_options]\n[tool.ruff]\n[tool.mypy]\n";
     check(&[("pyproject.toml", python)], &["pytest", "ruff check .", "mypy ."]);

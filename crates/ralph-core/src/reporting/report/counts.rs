@@ -5,6 +5,7 @@ use ralph_model::agent_output::Usage;
 use ralph_model::event::WaitReason;
 use ralph_model::gate::{GateResult, GateStatus, Severity, TestNumbers};
 use ralph_model::units::{Millis, Tokens, UsdMicros};
+use ralph_model::work_figures::GateRuns;
 use serde::Serialize;
 
 /// Resources that a task, a role or a run used.
@@ -112,6 +113,13 @@ impl GateCount {
         }
     }
 
+    /// Adds the runs of a worker.
+    pub(super) fn add_runs(&mut self, other: GateRuns) {
+        self.runs += other.runs;
+        self.passed += other.runs.saturating_sub(other.failed);
+        self.ran = self.ran.saturating_add(other.ran);
+    }
+
     /// Counts a refusal like a gate that failed.
     pub(super) fn count_refusal(&mut self) {
         self.runs += 1;
@@ -129,6 +137,8 @@ pub struct WaitCount {
     pub waited: Millis,
     /// Before a failed call was repeated.
     pub retries: u32,
+    #[serde(rename = "retriesMs")]
+    pub retry_waited: Millis,
     pub delays: u32,
 }
 

@@ -13,6 +13,7 @@ use ralph_model::judgement::Verdict;
 use ralph_model::parallel_state::MergeOutcome;
 use ralph_model::run::RunState;
 use ralph_model::units::Millis;
+use ralph_model::work_figures::GateRuns;
 use ralph_model::worker::TakenOver;
 use serde::Serialize;
 
@@ -85,6 +86,8 @@ pub(super) struct WorkerCounts {
     slots: u64,
     requeues: u32,
     losses: u32,
+    /// The gates of each worker that has ended.
+    gates: BTreeMap<WorkerId, BTreeMap<String, GateRuns>>,
 }
 
 impl WorkerCounts {
@@ -134,6 +137,12 @@ impl WorkerCounts {
             }
             Event::WorkerEnded { worker, result } => {
                 self.set_sums(worker, result.usage, result.iterations, result.ran);
+                if let Some(figures) = &result.figures {
+                    if let Some(run) = self.find_worker(worker) {
+                        run.spent.asks = figures.rows.iter().map(|row| row.figures.calls).sum();
+                    }
+                    self.gates.insert(worker.clone(), figures.gates.clone());
+                }
             }
             Event::WorkerLost { .. } => self.losses += 1,
             Event::IterationStarted { role: Role::Merge, task: Some(task), iteration: _ } => {
@@ -162,6 +171,16 @@ impl WorkerCounts {
     /// Returns what the workers of a task used.
     pub(super) fn sum_task(&self, task: &TaskId) -> ResourceUse {
         self.tasks.get(task).map(sum_workers).unwrap_or_default()
+    }
+
+    /// Returns how often the gates of workers ran.
+    pub(super) fn list_gates(&self) -> impl Iterator<Item = (&String, GateRuns)> {
+        self.gates.values().flatten().map(|(name, runs)| (name, *runs))
+    }
+
+    /// Returns how many agents workers called.
+    pub(super) fn count_asks(&self) -> u32 {
+        self.tasks.values().map(|task| sum_workers(task).asks).sum()
     }
 
     /// Returns the figures of a parallel run, whose merges took so long.
@@ -204,7 +223,9 @@ impl WorkerCounts {
 
     fn set_sums(&mut self, worker: &WorkerId, usage: Usage, iterations: u32, ran: Millis) {
         if let Some(run) = self.find_worker(worker) {
-            run.spent = ResourceUse { iterations, ran, ..ResourceUse::default() };
+            // Calls are counted at the end; those of a worker that continues stay.
+            let asks = run.spent.asks;
+            run.spent = ResourceUse { iterations, asks, ran, ..ResourceUse::default() };
             run.spent.add_usage(usage);
         }
     }

@@ -93,6 +93,10 @@ pub struct Summary {
     pub commits: LatestItems<CommitNote>,
     /// Files that the work of the run changed and that was not discarded, as far as observed.
     pub changed_files: Vec<String>,
+    /// Whether the run ended during an agent call that had changed files.
+    pub has_unobserved_changes: bool,
+    /// Whether the run is complete and no file was changed.
+    pub is_complete_without_changes: bool,
     /// Commits by agents that commit their own work.
     pub agent_commits: u32,
     /// Branches with the work of failed tasks.
@@ -384,20 +388,23 @@ impl Report {
                 .values()
                 .map(|(role, spent)| RoleSummary { role: *role, spent: *spent })
                 .collect(),
-            total: sum_resources(state),
+            total: ResourceUse {
+                asks: state.totals.asks.saturating_add(self.workers.count_asks()),
+                ..sum_resources(state)
+            },
             maximum_iterations: state.last_iteration(),
             sandbox: match state.recipe.sandbox.backend {
                 RequestedBackend::This(backend) => Some(backend),
                 RequestedBackend::Auto => None,
             },
-            gates: self
-                .gates
-                .iter()
-                .map(|(name, count)| self.summarize_gate(name, count))
-                .collect(),
+            gates: self.summarize_gates(state),
             retries: state.totals.retries,
             follow_ups: state.totals.follow_ups,
-            waits: WaitCount { waited: state.totals.waited, ..self.waits },
+            waits: WaitCount {
+                waited: state.totals.waited,
+                retry_waited: state.totals.retry_waited,
+                ..self.waits
+            },
             leftovers: state.totals.leftovers,
             amendments: self.amendments.clone(),
             amendments_refused: self.amendments_refused,
@@ -406,7 +413,9 @@ impl Report {
             edits: self.edits.clone(),
             agent_commits: state.totals.commits.saturating_sub(self.commits.count),
             commits: self.commits.clone(),
-            changed_files: self.changed_files.iter().cloned().collect(),
+            changed_files: state.collect_changed_files().unwrap_or_default().into_iter().collect(),
+            has_unobserved_changes: state.has_unobserved_changes(),
+            is_complete_without_changes: state.is_complete_without_changes(),
             failure_branches: self.failure_branches.clone(),
             control_requests: self.control_requests.clone(),
             unread_notes: state.unread_notes().iter().map(|note| note.text.clone()).collect(),
@@ -448,6 +457,18 @@ impl Report {
             }
         };
         task_state.list.tasks.iter().map(summary).collect()
+    }
+
+    /// Returns the figures of all gates, with those of workers.
+    fn summarize_gates(&self, state: &RunState) -> Vec<GateSummary> {
+        let mut gates = self.gates.clone();
+        for (name, runs) in self.workers.list_gates() {
+            let gate = state.recipe.gates.iter().find(|gate| gate.name == *name);
+            let severity = gate.and_then(|gate| state.recipe.strategy.find_severity(gate));
+            let new = GateCount::new(severity.unwrap_or(Severity::Hard));
+            gates.entry(name.clone()).or_insert(new).add_runs(runs);
+        }
+        gates.iter().map(|(name, count)| self.summarize_gate(name, count)).collect()
     }
 
     fn summarize_gate(&self, name: &str, count: &GateCount) -> GateSummary {

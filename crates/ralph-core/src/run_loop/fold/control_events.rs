@@ -37,6 +37,7 @@ pub(super) fn apply_skip(
     // Feedback and base of the last attempt belonged to the skipped task.
     if tasks.logs.contains_key(task) {
         state.feedback.clear();
+        state.unlanded_files.clear();
         state.base = None;
     }
     task_results::mark_skipped(tasks, task, by, branch);

@@ -72,6 +72,9 @@ pub(super) fn end_iteration(state: &mut RunState, at: Timestamp) {
     let current = state.current.as_ref();
     let reviewed = current.filter(|it| it.role == Role::Review).and_then(|it| it.task.clone());
     close_iteration(state, at);
+    if state.base.is_none() {
+        record_landed_files(state);
+    }
     let tasks = state.tasks.as_ref();
     let reviewed = reviewed.and_then(|id| tasks?.list.find_task(&id));
     let unjudged = reviewed.filter(|task| is_verdict_missing(state, task));
@@ -182,7 +185,7 @@ fn close_iteration(state: &mut RunState, at: Timestamp) {
     }
 }
 
-/// Adds the files that an iteration changed, unless its work is gone from the work tree.
+/// Records the files that differ after an iteration, unless its work is gone from the work tree.
 fn record_changed_files(state: &mut RunState, current: &Iteration) {
     let (
         Some(seen),
@@ -191,10 +194,21 @@ fn record_changed_files(state: &mut RunState, current: &Iteration) {
     else {
         return;
     };
-    let known = state.changed_files.get_or_insert_default();
-    if !current.is_rolled_back() && current.failure_branch().is_none() {
+    state.changed_files.get_or_insert_default();
+    let is_gone = current.failure_branch().is_some() || current.is_rolled_back();
+    if !is_gone {
+        state.unlanded_files = seen.files.iter().map(|file| file.path.clone()).collect();
+    } else if state.base.is_none() {
+        state.unlanded_files.clear();
+    }
+}
+
+/// Adds the files of work that was accepted.
+fn record_landed_files(state: &mut RunState) {
+    let landed = std::mem::take(&mut state.unlanded_files);
+    if let Some(known) = &mut state.changed_files {
         let room = MAX_CHANGED_FILES.saturating_sub(known.len());
-        known.extend(seen.files.iter().take(room).map(|file| file.path.clone()));
+        known.extend(landed.into_iter().take(room));
     }
 }
 

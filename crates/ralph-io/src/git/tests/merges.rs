@@ -27,6 +27,7 @@ fn result(clone: &Path, commit: &str) -> Box<JobResult> {
         usage: Usage::default(),
         iterations: 1,
         ran: Millis(0),
+        figures: None,
         task: None,
         added: Vec::new(),
         proposals: Vec::new(),

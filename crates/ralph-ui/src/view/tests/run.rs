@@ -1,6 +1,7 @@
 //! The lines of ralph itself, from the first line of a run to the last.
 
 use expect_test::expect;
+use ralph_core::reporting::report::Report;
 use ralph_model::child::{Leftovers, SoftLimit};
 use ralph_model::event::WaitReason;
 use ralph_model::failure::FailureClass;
@@ -392,6 +393,28 @@ fn a_wait_in_a_pipe_is_a_line_now_and_then() {
         ⏳ Usage limit: still waiting, resumes at 23:40 (in 5m 0s)
         Asking claude again (call 2)
     "#]]);
+}
+
+#[test]
+fn a_wait_that_a_note_interrupts_is_reported_once() {
+    let mut stage = Stage::new(&pipe());
+    let until = START.saturating_add(Millis::from_mins(25));
+    let limit = FailureClass::RateLimited { resets_at: Some(until) };
+    stage.begin(recipe()).iterate(1).ask(1, Role::Prompt);
+    stage.fail(1, Failure::new(limit, "5-hour limit reached"));
+    for _ in 0..2 {
+        stage.tell(Event::Waiting { until, reason: WaitReason::UsageLimit });
+        stage.pass(60);
+    }
+    stage.ask(2, Role::Prompt).fail(2, Failure::new(FailureClass::Crashed, "boom"));
+    let until = stage.now().saturating_add(Millis(30_000));
+    stage.tell(Event::Waiting { until, reason: WaitReason::Retry });
+    stage.pass(30).ask(3, Role::Prompt);
+    assert_eq!(stage.text().matches("waiting until").count(), 1, "{}", stage.text());
+    let report = Report::from_events(&stage.course.events).expect("the events fit");
+    let waits = report.summary().expect("it has begun").waits;
+    assert_eq!((waits.usage_limits, waits.retries), (1, 1));
+    assert_eq!((waits.waited, waits.retry_waited), (Millis(120_000), Millis(30_000)));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 //! Not here: where the values come from.
 
 use ralph_core::project::detection::ProjectCheck;
+use ralph_model::gate::GateKind;
 use serde_json::{Value, json};
 
 use crate::cli::ReviewGateChoice;
@@ -48,9 +49,15 @@ impl SettingsDraft {
     /// Adds gates.
     pub(super) fn add_gates(&mut self, gates: &[ProjectCheck], reviews: &[ReviewGateChoice]) {
         self.checked_by.extend(gates.iter().map(|it| it.command.clone()));
+        let gates = gates.iter().map(|it| format_gate(it.kind, &it.command, "APPEND", ""));
+        self.add_formatted_gates(gates.collect(), reviews);
+    }
+
+    /// Adds gates that are JSON text, and those that ask an agent.
+    pub(super) fn add_formatted_gates(&mut self, gates: Vec<String>, reviews: &[ReviewGateChoice]) {
         let reviews = reviews.iter().map(|it| format_review_gate(*it));
         let gates: Vec<String> =
-            gates.iter().map(format_gate).chain(reviews).map(|it| format!("\n    {it}")).collect();
+            gates.into_iter().chain(reviews).map(|it| format!("\n    {it}")).collect();
         if !gates.is_empty() {
             self.entries.push(("gates".to_owned(), format!("[{}\n  ]", gates.join(","))));
         }
@@ -101,16 +108,20 @@ pub(super) fn format_review_gate(gate: ReviewGateChoice) -> String {
     format!("{{ \"kind\": {}, \"agent\": {{}} }}", json!(gate.name()))
 }
 
-/// Returns a gate as JSON text.
-pub(super) fn format_gate(gate: &ProjectCheck) -> String {
-    let command = json!(gate.command);
-    format!("{{ \"kind\": {}, \"command\": {command} }}", json!(gate.kind))
+/// Returns a gate as JSON text, without what is the default.
+pub(super) fn format_gate(kind: GateKind, command: &str, fail_action: &str, hint: &str) -> String {
+    let mut text = format!("{{ \"kind\": {}, \"command\": {}", json!(kind), json!(command));
+    if fail_action != "APPEND" {
+        text.push_str(&format!(", \"failAction\": {}", json!(fail_action)));
+    }
+    if !hint.is_empty() {
+        text.push_str(&format!(", \"hint\": {}", json!(hint)));
+    }
+    text + " }"
 }
 
 #[cfg(test)]
 mod tests {
-    use ralph_model::gate::GateKind;
-
     use super::*;
 
     #[test]

@@ -3,9 +3,10 @@
 //! Works by lines, so any terminal is enough. Not here: the terminal, and writing the files.
 
 use ralph_core::project::detection::ProjectCheck;
-use serde_json::{Value, json};
+use ralph_model::gate::GateKind;
+use serde_json::json;
 
-use super::draft::SettingsDraft;
+use super::draft::{SettingsDraft, format_gate};
 use super::gate_trial::GateProblem;
 use crate::cli::ReviewGateChoice;
 use crate::recipe::{PROMPT_ITERATIONS, SPECS_ITERATIONS, TASK_ITERATIONS};
@@ -77,10 +78,10 @@ pub(super) fn ask_all(
         draft.add_value("streamAgentOutput", &json!(true));
     }
     draft.add_agent(&command, &flags);
-    asker.ask_guardrails(known.found, &mut draft)?;
-    if !draft.checked_by.is_empty() {
-        asker.ask_review_gates(&mut draft)?;
-    }
+    let gates = asker.ask_gates(known.found, &mut draft)?;
+    let reviews =
+        if draft.checked_by.is_empty() { Vec::new() } else { asker.ask_review_gates()? };
+    draft.add_formatted_gates(gates, &reviews);
     if known.has_packages && asker.ask_yes_no(PACKAGES)? {
         draft.add_sandbox(&json!({ "network": { "packages": true } }));
     }
@@ -93,7 +94,8 @@ pub(super) fn ask_all(
 }
 
 const AGENT: &str = "Agent command (e.g., claude, codex, amp, or other LLM CLI)";
-const GUARDRAIL: &str = "Add guardrail command (leave blank to finish): ";
+const GATE: &str = "Add gate command (leave blank to finish): ";
+const FOUND_GATES: &str = "Gate: a number, `none`, another command, or Enter for all: ";
 const FAIL_ACTION: &str = "  Fail action (APPEND|PREPEND|REPLACE): ";
 const HINT: &str = "  Hint (optional, guidance for agent on failure): ";
 
@@ -239,52 +241,49 @@ impl Asker<'_> {
     }
 
     /// Offers gates that ask an agent.
-    fn ask_review_gates(&mut self, draft: &mut SettingsDraft) -> Result<(), InputEnded> {
-        let kinds = self.ask_until_valid(REVIEWS, |line| {
+    fn ask_review_gates(&mut self) -> Result<Vec<ReviewGateChoice>, InputEnded> {
+        self.ask_until_valid(REVIEWS, |line| {
             let kind = |it: String| match it.as_str() {
                 "spec" => Ok(ReviewGateChoice::Spec),
                 "quality" => Ok(ReviewGateChoice::Quality),
                 _ => Err("Enter spec, quality, or both."),
             };
-            split_commas(line).into_iter().map(kind).collect::<Result<Vec<_>, _>>()
-        })?;
-        draft.add_gates(&[], &kinds);
-        Ok(())
+            split_commas(line).into_iter().map(kind).collect()
+        })
     }
 
-    fn ask_guardrails(
+    /// Returns the gates to write.
+    fn ask_gates(
         &mut self,
         found: &[ProjectCheck],
         draft: &mut SettingsDraft,
-    ) -> Result<(), InputEnded> {
+    ) -> Result<Vec<String>, InputEnded> {
         if !found.is_empty() {
             let lines: Vec<String> =
                 found.iter().map(|it| format!("{} ({})", it.command, it.place)).collect();
-            self.add_note(&format!(
-                "Checks that this project defines. Enter takes all, a number takes one, `none` takes none:\n{}",
-                list_numbered(&lines)
-            ));
+            self.add_note(&format!("Checks that this project defines:\n{}", list_numbered(&lines)));
         }
-        let mut guardrails: Vec<Value> = Vec::new();
+        let mut gates: Vec<String> = Vec::new();
         loop {
-            let command = self.ask_until_valid(GUARDRAIL, |line| match line.parse::<usize>() {
+            let offers_all = gates.is_empty() && !found.is_empty();
+            let question = if offers_all { FOUND_GATES } else { GATE };
+            let command = self.ask_until_valid(question, |line| match line.parse::<usize>() {
                 Ok(number) => {
                     let chosen = number.checked_sub(1).and_then(|at| found.get(at));
                     chosen.map(|it| it.command.clone()).ok_or("There is no such number.")
                 }
                 Err(_) => Ok(line.to_owned()),
             })?;
-            if command.is_empty() && guardrails.is_empty() {
+            if command.is_empty() && offers_all {
                 for it in found {
-                    if !self.accepts_gate(&it.command, draft)? {
-                        continue;
+                    if self.accepts_gate(&it.command, draft)? {
+                        draft.checked_by.push(it.command.clone());
+                        gates.push(format_gate(it.kind, &it.command, "APPEND", ""));
                     }
-                    draft.checked_by.push(it.command.clone());
-                    guardrails.push(json!({ "command": it.command, "failAction": "APPEND" }));
                 }
             }
-            if command.is_empty() || (guardrails.is_empty() && command == "none") {
-                break;
+            if command.is_empty() || (gates.is_empty() && command == "none") {
+                return Ok(gates);
             }
             if !self.accepts_gate(&command, draft)? {
                 continue;
@@ -298,17 +297,12 @@ impl Asker<'_> {
                 }
             })?;
             let hint = self.ask_line(HINT)?;
-            let mut guardrail = json!({ "command": command, "failAction": action });
-            if !hint.is_empty() {
-                guardrail["hint"] = json!(hint);
-            }
+            let known = found.iter().find(|it| it.command == command);
+            // Its empty test runs fail, and its output is cut, as those of tests.
+            let kind = known.map_or(GateKind::Test, |it| it.kind);
+            gates.push(format_gate(kind, &command, &action, &hint));
             draft.checked_by.push(command);
-            guardrails.push(guardrail);
         }
-        if !guardrails.is_empty() {
-            draft.add_value("guardrails", &Value::Array(guardrails));
-        }
-        Ok(())
     }
 
     /// Tries a gate. If it cannot run, the user decides whether it is written.

@@ -112,10 +112,15 @@ fn failed_task_does_not_stop_the_next_run() {
     );
     build(&sealed, &[]).expect_code(1);
     // The status is in the work tree's list, which is no reason to refuse.
-    build(&sealed, &[]).expect_code(1).expect_stderr("task a failed");
+    let end = build(&sealed, &[]).expect_code(1).expect_stderr("task a failed");
+    end.expect_stderr("ralph build --retry-failed");
+    let branches = ["branch", "--list", "--format=%(refname:short)", "wip/*"];
+    let failed = sealed.run_git(&branches);
+    assert!(failed.starts_with("wip/ralph-fail-a-"), "{failed}");
     sealed.write_script(&worker(), &settings(json!({ "gates": no_wrong() })));
     sealed.run_git(&["commit", "-qm", "Better", "--", ".ralph/settings.json"]);
     build(&sealed, &["--retry-failed"]).expect_code(0);
+    assert_eq!(sealed.run_git(&branches), failed.replace("wip/", "wip/archive/"));
     assert_statuses(&sealed, &[("a", "done")]);
     assert_clean(&sealed);
 }

@@ -42,6 +42,12 @@ fn another_branch_than_that_of_the_list_is_warned_about() {
     let sealed = project(&json!({ "tasks": { "branch": "ignore" } }));
     let end = sealed.run_ralph(&["build"]).expect_code(0);
     assert!(!end.stderr.contains("feature/y"), "{}", end.stderr);
+    // An empty name is none.
+    let sealed = project(&json!({}));
+    sealed.write_file("plan.json", &sealed.read_file("plan.json").replace("feature/y", ""));
+    sealed.commit_all("No branch");
+    let end = sealed.run_ralph(&["build"]).expect_code(0);
+    assert!(!end.stderr.contains("is for the branch"), "{}", end.stderr);
 }
 
 #[test]

@@ -69,6 +69,17 @@ fn independent_tasks_run_at_the_same_time_and_land_one_by_one() {
     done.sort();
     assert_eq!(done, ["a", "b", "c"]);
     assert_eq!(sealed.run_git(&["log", "--merges", "--format=%H"]), "");
+    let read = |command: &str| -> Value {
+        let text = sealed.run_ralph(&[command, "--json"]).expect_code(0).stdout;
+        serde_json::from_str(&text).expect("JSON")
+    };
+    let report = read("report");
+    assert_eq!(report["total"]["asks"], 3, "{report:#}");
+    let stats = read("stats");
+    assert_eq!(stats["total"]["calls"], 3, "{stats:#}");
+    assert_eq!(stats["total"]["landed"], 3, "{stats:#}");
+    assert_eq!(stats["gates"]["there"]["runs"], report["gates"][0]["runs"], "{stats:#}");
+    assert!(report["gates"][0]["runs"].as_u64() >= Some(3), "{report:#}");
     for name in ["a", "b", "c"] {
         assert_eq!(sealed.read_file(&format!("{name}.txt")).trim(), name);
     }

@@ -86,6 +86,7 @@ impl Run {
             usage: Usage::default(),
             iterations: 1,
             ran: Millis(5),
+            figures: None,
             task: None,
             added: Vec::new(),
             proposals: Vec::new(),
