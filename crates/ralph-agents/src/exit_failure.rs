@@ -91,23 +91,19 @@ pub(super) fn take_last_lines(text: &str) -> String {
 /// frames.
 fn find_traced_error(text: &str) -> Option<Vec<&str>> {
     let lines: Vec<&str> = text.lines().collect();
-    let first = match lines.iter().rposition(|line| is_node_frame(line)) {
-        Some(last) => {
-            let before = lines[..last].iter().rposition(|line| !is_node_frame(line))?;
-            // A message may have several lines; a blank one separates it from the source line.
-            let paragraph = lines[..before].iter().rposition(|line| line.trim().is_empty());
-            let start = paragraph.map_or(0, |blank| blank + 1);
-            lines[start..before]
-                .iter()
-                .rposition(|line| line.contains("Error"))
-                .filter(|_| !lines[before].contains("Error"))
-                .map_or(before, |at| start + at)
-        }
-        None => {
-            let head = lines.iter().rposition(|line| line.starts_with("Traceback (most recent"))?;
-            let after = lines[head + 1..].iter();
-            head + 1 + after.clone().position(|line| !line.starts_with(' '))?
-        }
+    let first = if let Some(last) = lines.iter().rposition(|line| is_node_frame(line)) {
+        let before = lines[..last].iter().rposition(|line| !is_node_frame(line))?;
+        // A message may have several lines; a blank one separates it from the source line.
+        let paragraph = lines[..before].iter().rposition(|line| line.trim().is_empty());
+        let start = paragraph.map_or(0, |blank| blank + 1);
+        lines[start..before]
+            .iter()
+            .rposition(|line| line.contains("Error"))
+            .filter(|_| !lines[before].contains("Error"))
+            .map_or(before, |at| start + at)
+    } else {
+        let head = lines.iter().rposition(|line| line.starts_with("Traceback (most recent"))?;
+        head + 1 + lines[head + 1..].iter().position(|line| !line.starts_with(' '))?
     };
     let is_shown = |line: &&str| {
         let is_version = line.starts_with("Node.js v");

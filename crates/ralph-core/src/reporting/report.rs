@@ -196,7 +196,8 @@ impl Report {
                 self.count_reply(task, role.unwrap_or(Role::Prompt), reply);
             }
             Event::Waiting { reason, until } => {
-                if self.last_wait.replace(*until) != Some(*until) {
+                let is_new = self.last_wait.replace(*until) != Some(*until);
+                if is_new {
                     self.waits.count_wait(*reason);
                 }
             }
@@ -256,6 +257,20 @@ impl Report {
             }
             _ => {}
         }
+    }
+
+    /// Returns what the run used, with its workers.
+    fn sum_resources(&self, state: &RunState) -> ResourceUse {
+        // The limit counts the iterations of workers, and not the merges.
+        let workers = state.parallel.as_ref().map(|it| it.total_iterations());
+        let mut total = ResourceUse {
+            iterations: workers.unwrap_or(state.iterations),
+            asks: state.totals.asks.saturating_add(self.workers.count_asks()),
+            ran: state.ran,
+            ..ResourceUse::default()
+        };
+        total.add_usage(state.total_usage());
+        total
     }
 
     fn count_reply(&mut self, task: Option<&TaskId>, role: Role, reply: &Reply) {

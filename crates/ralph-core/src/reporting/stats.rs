@@ -158,7 +158,7 @@ impl StatsFold {
                 let at_work = figures.rows.iter().filter(|row| row.role.is_attempt());
                 let most = at_work.max_by_key(|row| row.figures.attempts);
                 if let (Some(row), Some(task)) = (most, find_task_of(state, worker)) {
-                    self.workers.insert(task.clone(), key_of(row));
+                    self.workers.insert(task.clone(), build_row_key(row));
                 }
                 self.jobs.insert(worker.clone(), figures);
             }
@@ -213,7 +213,7 @@ impl StatsFold {
             for row in &figures.rows {
                 // Its work lands here, not in its own run.
                 let figures = StatsFigures { landed: 0, ..row.figures.clone() };
-                rows.entry(key_of(row)).or_default().add_figures(&figures);
+                rows.entry(build_row_key(row)).or_default().add_figures(&figures);
             }
             for (gate, runs) in &figures.gates {
                 gates.entry(gate.clone()).or_default().add_runs(*runs);
@@ -274,7 +274,7 @@ impl ProjectStats {
     }
 }
 
-fn key_of(row: &StatsRow) -> RowKey {
+fn build_row_key(row: &StatsRow) -> RowKey {
     (row.agent.clone(), row.model.clone(), row.role)
 }
 

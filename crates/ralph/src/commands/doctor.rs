@@ -70,7 +70,9 @@ pub(crate) fn main(common: &CommonArgs, args: &DoctorArgs) -> Result<ExitStatus,
         .map(|candidate| check_agent(candidate, &project, &calls, &loaded))
         .collect();
     if !is_untrusted {
-        examined.iter_mut().for_each(|checkup| ask_for_login(checkup, &project, &watch));
+        for checkup in &mut examined {
+            ask_for_login(checkup, &project, &watch);
+        }
     }
     if refused.is_empty() {
         try_in_sandbox(&mut examined, common, &watch);

@@ -129,8 +129,8 @@ fn do_job(
     let unfinished = || CliError::new(ExitStatus::Incomplete, "the worker's run has not ended");
     let result = build_job_result(&state, &run.job.assignment.task, &place, run.slot.clone_path());
     let mut result = result.ok_or_else(unfinished)?;
-    let stats = run.find_files().and_then(|files| read_run_stats(&files));
-    result.figures = stats.map(|it| Box::new(WorkFigures { rows: it.rows, gates: it.gates }));
+    let figures = run.find_files().and_then(|files| read_run_stats(&files));
+    result.figures = figures.map(|it| Box::new(WorkFigures { rows: it.rows, gates: it.gates }));
     if run.slot.has_leftovers() {
         // An agent of an earlier job may have written what these gates ran: the run's own decide.
         result.passed.clear();

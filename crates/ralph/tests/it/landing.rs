@@ -281,9 +281,9 @@ fn asked_of_git(sealed: &Sealed, settings: &Value) -> Vec<String> {
 #[test]
 fn no_git_query_is_repeated_in_an_iteration() {
     for (further, expect) in [
-        (json!({}), &["add", "move the branch"][..]),
-        // Checking what a gate may not change needs a checkpoint; what git sees after the gate is
-        // committed.
+        // What the agent changed needs the tree before it.
+        (json!({}), &["add", "add", "move the branch"][..]),
+        // What git sees after the gate is committed.
         (
             json!({ "guardrails": [{ "command": "true" }] }),
             &["add", "add", "add", "move the branch"],

@@ -363,7 +363,7 @@ fn a_project_with_packages_is_asked_whether_they_may_be_fetched() {
                 (FLAGS, ""),
                 (ITERATIONS, ""),
                 (RESPONSE, ""),
-                (GATE, "none"),
+                (FOUND, "none"),
                 (PACKAGES, line),
                 (SCM, ""),
             ],

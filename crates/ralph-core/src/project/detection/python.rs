@@ -1,6 +1,8 @@
 //! Tools of a Python project, run in its environment: that of its lock file or `.venv`. Only tools
 //! that the project mentions.
 
+use std::path::Path;
+
 use super::{ProjectCheck, ProjectDirectory};
 
 /// Files with the settings of tools.
@@ -93,7 +95,7 @@ fn find_unittest(directory: &ProjectDirectory<'_>) -> Option<(String, &'static s
 
 /// Returns whether this is the name of a file with tests for `unittest`.
 pub(super) fn is_test_module(name: &str) -> bool {
-    name.starts_with("test") && name.ends_with(".py")
+    name.starts_with("test") && Path::new(name).extension().is_some_and(|it| it == "py")
 }
 
 /// Returns whether a tool's section of a TOML or INI file sets one of the keys to something other

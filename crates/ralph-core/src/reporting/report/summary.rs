@@ -388,10 +388,7 @@ impl Report {
                 .values()
                 .map(|(role, spent)| RoleSummary { role: *role, spent: *spent })
                 .collect(),
-            total: ResourceUse {
-                asks: state.totals.asks.saturating_add(self.workers.count_asks()),
-                ..sum_resources(state)
-            },
+            total: self.sum_resources(state),
             maximum_iterations: state.last_iteration(),
             sandbox: match state.recipe.sandbox.backend {
                 RequestedBackend::This(backend) => Some(backend),
@@ -585,17 +582,4 @@ fn describe_current(state: &RunState) -> Option<CurrentIteration> {
             .map(|((task, task_state), work)| work.attempt_limit(&task_state.list, task)),
         asks: current.asks,
     })
-}
-
-fn sum_resources(state: &RunState) -> ResourceUse {
-    // The limit counts the iterations of workers, and not the merges.
-    let workers = state.parallel.as_ref().map(|it| it.total_iterations());
-    let mut total = ResourceUse {
-        iterations: workers.unwrap_or(state.iterations),
-        asks: state.totals.asks,
-        ran: state.ran,
-        ..ResourceUse::default()
-    };
-    total.add_usage(state.total_usage());
-    total
 }
