@@ -5,7 +5,7 @@
 
 use std::fs::File;
 use std::io::{self, IsTerminal as _, Write as _};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,14 +23,11 @@ pub fn count_columns(stream: impl AsFd) -> Option<usize> {
     tcgetwinsize(stream).ok().map(|size| usize::from(size.ws_col))
 }
 
-/// Returns whether stdout or stderr of this process is redirected to a file.
-pub fn is_output_file(path: &Path) -> bool {
-    let Ok(file) = path.metadata() else { return false };
-    let is_same = |stream: BorrowedFd<'_>| {
-        let stream = stream.try_clone_to_owned().and_then(|it| File::from(it).metadata());
-        stream.is_ok_and(|it| (it.dev(), it.ino()) == (file.dev(), file.ino()))
-    };
-    is_same(io::stdout().as_fd()) || is_same(io::stderr().as_fd())
+/// Returns whether a stream is redirected to a file.
+pub fn is_redirected_to(stream: impl AsFd, path: &Path) -> bool {
+    let stream = stream.as_fd().try_clone_to_owned().and_then(|it| File::from(it).metadata());
+    let (Ok(stream), Ok(file)) = (stream, path.metadata()) else { return false };
+    (stream.dev(), stream.ino()) == (file.dev(), file.ino())
 }
 
 /// An interactive terminal. Clones share it.

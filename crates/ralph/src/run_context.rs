@@ -18,7 +18,6 @@ use ralph_io::store::draft::RunDraft;
 use ralph_io::store::layout::PROJECT_DIRECTORY;
 use ralph_io::store::runs;
 use ralph_io::store::{LockError, ProjectLayout, RunDir, RunLock};
-use ralph_io::terminal::is_output_file;
 use ralph_model::ids::{RunId, TaskId};
 use ralph_model::outcome::{ExitStatus, Outcome};
 use ralph_model::recipe::{CommitOwner, Recipe};
@@ -537,7 +536,7 @@ pub(crate) fn check_tree_is_clean(
         }
         None => error,
     };
-    let output = paths.iter().find(|it| is_output_file(&repository.top().join(&it.path)));
+    let output = paths.iter().find(|it| screen::is_output_file(&repository.top().join(&it.path)));
     let error = match output {
         Some(output) => error.with_hint(format!(
             "`{}` is the output of this command: redirect it to a file outside the project, such \

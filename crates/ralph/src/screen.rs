@@ -4,8 +4,10 @@
 
 use std::env;
 use std::io::{self, Write};
+use std::path::Path;
 use std::sync::OnceLock;
 
+use ralph_io::terminal::is_redirected_to;
 use ralph_ui::error_report::ErrorReport;
 use ralph_ui::sanitize::sanitize_text;
 use ralph_ui::style::{Sink, StreamEnvironment, Style, StyleChoice, StylePreferences};
@@ -230,6 +232,11 @@ pub(crate) fn count_terminal_columns() -> Option<usize> {
 pub(crate) fn print_warning(text: &str) {
     let text = ralph_ui::sanitize::sanitize_text(text);
     let _ = writeln!(io::stderr().lock(), "warning: {text}");
+}
+
+/// Returns whether stdout or stderr of this process is redirected to a file.
+pub(crate) fn is_output_file(path: &Path) -> bool {
+    is_redirected_to(io::stdout(), path) || is_redirected_to(io::stderr(), path)
 }
 
 /// Returns stdout, for a view that writes to it.

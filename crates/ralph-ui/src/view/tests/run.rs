@@ -351,7 +351,7 @@ fn failures_of_the_agent_are_reported_with_consequences() {
         ✘ Attempt failed: idle timeout
 
         ❌ Run ended: the agent failed (not logged in, asked 3 times): Invalid API key
-          1 iteration, 0 commits, 5.0s
+          1 iteration, 0 commits, 5.0s, 5.0s of waiting
           hint: run `claude` once and log in
           ralph resume  resume after fixing this
           ralph log     read what happened
