@@ -51,9 +51,10 @@ const EXAMPLE: &str = r#"{
 /// What a valid verdict must contain besides its decision.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct VerdictDemands<'a> {
-    /// The criteria that an approval must give evidence for. Without any it gives evidence for
-    /// something.
+    /// The criteria that an approval must give evidence for.
     pub criteria: &'a [String],
+    /// Whether it must give some evidence even if there are no criteria.
+    pub needs_evidence: bool,
     /// The token in the prompt, if one was given.
     pub token: Option<&'a str>,
 }
@@ -75,7 +76,7 @@ pub(crate) fn check_answer(reply: &Reply, demands: VerdictDemands<'_>) -> Result
     // Spaces, marks and characters of no width say nothing.
     let has_words = |evidence: &str| evidence.chars().any(char::is_alphanumeric);
     let evident = || answer.criteria.iter().filter(|check| has_words(&check.evidence));
-    if demands.criteria.is_empty() && evident().next().is_none() {
+    if demands.needs_evidence && evident().next().is_none() {
         return Err(
             "it approves without an entry in `criteria` with `evidence`. The task lists no \
                     criteria: name what it asks for, and what shows that it is done"

@@ -404,11 +404,11 @@ fn is_skipped(state: &RunState, current: &Iteration) -> bool {
 }
 
 /// Returns how much a checkpoint records: the whole tree only where the recipe may have
-/// to restore it or compares with it: what was uncommitted before is no work of the run.
+/// to restore it or compares with it.
 fn select_checkpoint_depth(recipe: &Recipe) -> CheckpointDepth {
     match (recipe.landing.on_failure, &recipe.work) {
         (OnFailure::Rollback, _) | (_, Work::Tasks(_)) => CheckpointDepth::Tree,
-        (OnFailure::Keep, Work::Prompt(_)) if gates::needs_observation(recipe, recipe.role) => {
+        (OnFailure::Keep, Work::Prompt(_)) if gates::has_path_rules(recipe) => {
             CheckpointDepth::Tree
         }
         (OnFailure::Keep, Work::Prompt(_)) => CheckpointDepth::Head,

@@ -207,7 +207,9 @@ fn ask_for_login(checkup: &mut AgentCheckup, project: &Project, watch: &Watch) {
         return;
     }
     let env = ralph_io::environment::adjust_variables(&project.env, &agent.env_deny, &agent.env);
-    let place = ProgramContext { directory: &project.directory, env: &env, watch };
+    // A wrapper of the user's may do something else with these arguments: not in the project.
+    let Ok(directory) = tempfile::tempdir() else { return };
+    let place = ProgramContext { directory: directory.path(), env: &env, watch };
     let refusal = capture_refusal(&agent.command, probe.args, place);
     if !refusal.is_some_and(|output| probe.is_denied_by(&output)) {
         return;

@@ -79,16 +79,16 @@ fn building_with_a_gate_starts_git_three_times_and_then_four_times_a_task() {
 }
 
 #[test]
-fn a_prompt_starts_git_three_times_and_then_twice_an_iteration() {
+fn a_prompt_starts_git_twice_and_then_once_an_iteration() {
     let sealed = prepare(json!({ "commit": "ralph" }));
     sealed.run_ralph(&["run", "-p", "work", "-m", "4"]).expect_code(1);
-    check(&sealed, 3, 2);
+    check(&sealed, 2, 1);
     assert_eq!(sealed.run_git(&["status", "--porcelain"]), "");
 }
 
 #[test]
-fn a_prompt_without_commits_starts_git_twice_before_the_first_agent() {
+fn a_prompt_without_commits_starts_git_once_before_the_first_agent() {
     let sealed = prepare(json!({ "commit": "none" }));
     sealed.run_ralph(&["run", "-p", "work", "-m", "4"]).expect_code(1);
-    check(&sealed, 2, 2);
+    check(&sealed, 1, 1);
 }

@@ -40,7 +40,7 @@ fn reply(text: &str) -> Reply {
 #[track_caller]
 fn check_text(text: &str, token: Option<&str>, expect: Result<(), &str>) {
     let criteria = ["It is there".to_owned(), "It is short".to_owned()];
-    let demands = VerdictDemands { criteria: &criteria, token };
+    let demands = VerdictDemands { criteria: &criteria, needs_evidence: false, token };
     let checked = check_answer(&reply(text), demands);
     match (&checked, expect) {
         (Ok(()), Ok(())) => {}
@@ -92,7 +92,7 @@ fn a_criterion_is_recognized_by_its_text_or_number() {
 #[test]
 fn criteria_that_differ_only_in_case_or_marks_are_both_covered() {
     let criteria = ["`-v` prints more".to_owned(), "`-V` prints more".to_owned()];
-    let demands = || VerdictDemands { criteria: &criteria, token: None };
+    let demands = || VerdictDemands { criteria: &criteria, needs_evidence: false, token: None };
     let answer = |named: [&str; 2]| {
         let entries = named.map(|it| json!({"criterion": it, "met": true, "evidence": "a:1"}));
         reply(&json!({"verdict": "approved", "feedback": "", "criteria": entries}).to_string())

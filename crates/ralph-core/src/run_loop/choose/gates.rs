@@ -213,7 +213,7 @@ pub(super) fn select_baseline_gates(
 
 /// Returns whether the tree is observed after the agent: for a gate that may be reused,
 /// to judge the work by its changes, or to detect iterations that change nothing.
-pub(super) fn needs_observation(recipe: &Recipe, role: Role) -> bool {
+fn needs_observation(recipe: &Recipe, role: Role) -> bool {
     let may_reuse =
         select_due_gates(recipe, role, None).any(|(_, gate, _)| gate.reuse == GateReuse::SameTree);
     let ownership = recipe.ownership();
@@ -226,7 +226,7 @@ pub(super) fn needs_observation(recipe: &Recipe, role: Role) -> bool {
 
 /// Returns whether a recipe has rules about changed paths, or reports uncommitted ones to
 /// the agent.
-fn has_path_rules(recipe: &Recipe) -> bool {
+pub(super) fn has_path_rules(recipe: &Recipe) -> bool {
     !recipe.protect.is_empty()
         || recipe.landing.uncommitted == Uncommitted::Reported
         || !recipe.scope.is_empty()

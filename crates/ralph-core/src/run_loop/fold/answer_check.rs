@@ -32,7 +32,8 @@ pub(super) fn check_answer_form(
     let (checked, finally) = if let Some(review) = review.filter(|it| is_for(&it.call)) {
         let criteria = find_gate_criteria(state, current, &review.gate);
         let criteria = with_instructions(criteria, &review.call);
-        let demands = VerdictDemands { criteria: &criteria, token: review.call.token.as_deref() };
+        let token = review.call.token.as_deref();
+        let demands = VerdictDemands { criteria: &criteria, needs_evidence: false, token };
         (review::check_answer(reply, demands), WrongFormResult::Failed)
     } else if current.landing().is_some_and(|landing| is_for(&landing.checked.message)) {
         let is_there = scm::parse_commit_message(&reply.text).is_some();
@@ -47,7 +48,10 @@ pub(super) fn check_answer_form(
                 let criteria = current
                     .work()
                     .map_or_else(|| criteria.to_vec(), |call| with_instructions(criteria, call));
-                let demands = VerdictDemands { criteria: &criteria, token: call_token };
+                // With criteria, the answer says which of them lack evidence.
+                let needs_evidence = criteria.is_empty();
+                let demands =
+                    VerdictDemands { criteria: &criteria, needs_evidence, token: call_token };
                 (review::check_answer(reply, demands), WrongFormResult::Failed)
             }
             Role::Implement | Role::Fix if !is_kept_by_agent => {
