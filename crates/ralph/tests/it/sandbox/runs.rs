@@ -305,7 +305,7 @@ fn init_tries_its_gates_once_in_the_sandbox() {
 
 /// The file is read-only in a sandbox: the agent cannot restore it, and ralph's git must be able to.
 #[test]
-fn a_protected_file_that_the_user_edits_meanwhile_is_restored_and_the_work_goes_on() {
+fn a_protected_file_that_the_user_edits_meanwhile_is_restored_and_the_work_continues() {
     for backend in backends() {
         let sealed = Sealed::with_repository(env!("CARGO_BIN_EXE_ralph"));
         let wait = "touch started; until [ -e go ]; do sleep 0.05; done; echo x > work.txt";
