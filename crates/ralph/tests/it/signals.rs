@@ -59,7 +59,8 @@ fn the_second_signal_ends_the_tree() {
 fn changes_of_a_call_that_was_ended_are_reported() {
     let sealed = repository();
     let calls = first_then(stubborn(), json!([{ "claim": "DONE" }]));
-    sealed.write_script(&calls, &json!({ "commit": "ralph" }));
+    // With rules about paths, the checkpoint has the whole tree.
+    sealed.write_script(&calls, &json!({ "commit": "ralph", "protect": ["rules.md"] }));
     sealed.write_file(".gitignore", "/.ralph/\n");
     sealed.commit_all("Settings");
     let running = sealed.start_ralph(&["run", "-p", "base"]);
