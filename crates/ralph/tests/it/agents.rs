@@ -15,11 +15,12 @@ echo '{"type":"result","subtype":"success","is_error":false,"terminal_reason":"c
 
 /// Writes a program that prints its version, or else records its arguments and runs a script.
 fn stand_in(sealed: &Sealed, name: &str, version: &str, body: &str) {
+    let root = sealed.root().display();
     sealed.write_program(
         name,
         &format!(
-            "#!/bin/sh\nif [ \"$1\" = --version ]; then echo '{version}'; echo {name} >> ../versions; exit; fi\n\
-             echo \"$@\" >> ../argv\ncat > ../stdin\n{body}\n"
+            "#!/bin/sh\nif [ \"$1\" = --version ]; then echo '{version}'; echo {name} >> '{root}/versions'; exit; fi\n\
+             echo \"$@\" >> '{root}/argv'\ncat > '{root}/stdin'\n{body}\n"
         ),
     );
 }
