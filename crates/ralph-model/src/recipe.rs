@@ -590,7 +590,7 @@ pub struct RunLimits {
     /// A pause between iterations.
     pub delay: Millis,
     /// How many consecutive iterations on a prompt may pass the gates without changing
-    /// anything; none for no limit.
+    /// anything, or fail for the same reason; none for no limit.
     #[serde(default)]
     pub unchanged: Option<u32>,
 }

@@ -26,6 +26,7 @@ use crate::parallel_state::ParallelState;
 use crate::plan::PlanState;
 use crate::recipe::{HistoryOwner, Recipe};
 use crate::review::ReviewStatus;
+use crate::stuck::RepeatedFailure;
 use crate::task::{Task, TaskStatus};
 use crate::task_state::TaskState;
 use crate::units::{Millis, Timestamp};
@@ -54,6 +55,8 @@ pub struct RunState {
     pub rejected_open_items: Option<u32>,
     /// Consecutive iterations on a prompt that passed the gates and changed nothing.
     pub unchanged: u32,
+    /// The failure of the last iteration on a prompt, if it can end the run as stuck.
+    pub repeated_failure: Option<RepeatedFailure>,
     /// The tree after the last iteration on a prompt, if observed.
     pub last_tree: Option<TreeId>,
     /// The plan after the last iteration, if there is one.

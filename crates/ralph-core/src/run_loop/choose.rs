@@ -258,9 +258,15 @@ fn choose_between_iterations(state: &RunState, moment: Moment) -> Step {
     if let Some(exhausted) = limits.budget.find_exhausted(state.total_usage(), moment.ran) {
         return Step::Finish(Outcome::BudgetUsedUp { exhausted });
     }
-    if limits.unchanged.is_some_and(|limit| state.unchanged >= limit.max(1)) {
+    let is_at_limit = |count: u32| limits.unchanged.is_some_and(|limit| count >= limit.max(1));
+    if is_at_limit(state.unchanged) {
         let (iterations, tag) = (state.unchanged, state.recipe.completion_tag());
         return Step::Finish(Outcome::NothingChanges { iterations, tag });
+    }
+    if let Some(repeated) = state.repeated_failure.as_ref().filter(|it| is_at_limit(it.iterations))
+    {
+        let (iterations, checks) = (repeated.iterations, repeated.names());
+        return Step::Finish(Outcome::SameFailure { iterations, checks });
     }
     if state.iterations >= state.last_iteration() {
         return Step::Finish(Outcome::IterationsUsedUp { limit: limits.iterations });

@@ -15,6 +15,7 @@ use crate::memory::since_compaction::{AttemptOutcome, record_coding_iteration};
 use crate::ports::ListOrder;
 use crate::run_loop::fold::in_iteration::record_work_range;
 use crate::run_loop::fold::{control_events, merging, task_results};
+use crate::run_loop::repeated_failure::find_repeated_failure;
 use crate::run_loop::settle;
 use crate::tasks::next_work::{find_compaction_trigger, next_coding_task};
 
@@ -108,6 +109,7 @@ fn close_iteration(state: &mut RunState, at: Timestamp) {
     }
     control_events::drop_finished_skips(state);
     if state.tasks.is_none() {
+        state.repeated_failure = find_repeated_failure(state, &current);
         count_unchanged(state, &current);
     }
     let refusal = current.commit_refusal().map(|output| {
