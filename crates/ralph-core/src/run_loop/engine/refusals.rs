@@ -71,10 +71,15 @@ impl Engine<'_> {
             // Patterns of single files start with `/`, the project directory.
             let allowed = scope.iter().map(|it| it.as_str().trim_start_matches('/'));
             let allowed = list(allowed.collect());
+            let reset =
+                self.map_current(|current| current.checking()?.observed.as_ref()?.kept.clone());
+            let reset = reset.flatten().map_or(String::new(), |kept| {
+                format!("\nThey were in your commits, which have been reset and are kept on `{kept}`. Commit what belongs to your work again, without them.")
+            });
             (
                 format!("the agent changed files outside its scope; restored{place}"),
                 format!(
-                    "Only these paths may be changed:{allowed}\nThese were changed too, and have been restored. Do not touch them:{changed}"
+                    "Only these paths may be changed:{allowed}\nThese were changed too, and have been restored. Do not touch them:{changed}{reset}"
                 ),
             )
         };
