@@ -243,13 +243,13 @@ impl RunState {
     /// Returns the files that the run changed, with those that have not landed; `None` if nothing
     /// was observed. Files of abandoned work are not among them.
     pub fn collect_changed_files(&self) -> Option<BTreeSet<String>> {
-        let open = self.current.as_ref().and_then(Iteration::observation);
+        let open = self.current.as_ref().filter(|current| current.observation().is_some());
         if self.changed_files.is_none() && open.is_none() {
             return None;
         }
         let landed = self.changed_files.iter().flatten().cloned();
         let unlanded = match open {
-            Some(seen) => seen.files.iter().map(|file| file.path.clone()).collect(),
+            Some(current) => current.remaining_files().map(|file| file.path.clone()).collect(),
             None => self.unlanded_files.clone(),
         };
         Some(landed.chain(unlanded).take(MAX_CHANGED_FILES).collect())

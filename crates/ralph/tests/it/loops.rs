@@ -421,3 +421,19 @@ fn the_call_for_a_commit_message_names_the_changed_files() {
     let prompts = sealed.prompts();
     assert!(prompts[1].contains("The changed files:\na.txt | +1 -0\n"), "{}", prompts[1]);
 }
+
+#[test]
+fn restored_files_are_not_among_the_changed_ones() {
+    let sealed = repository();
+    let actions = json!([
+        { "write": { "path": "locked.txt", "text": "x" } },
+        { "write": { "path": "work.txt", "text": "x" } },
+        { "text": "Hm." }
+    ]);
+    sealed.write_script(&always(actions), &json!({ "protect": ["locked.txt"] }));
+    commit_all(&sealed);
+    let end = sealed.run_ralph(&["run", "-p", "Do it.", "-m", "1"]).expect_code(1);
+    assert!(end.stderr.contains("changed: 1 file: work.txt,"), "{}", end.stderr);
+    let report = sealed.run_ralph(&["report"]).expect_code(0).stdout;
+    assert!(report.contains("## Changed files: 1\n"), "{report}");
+}

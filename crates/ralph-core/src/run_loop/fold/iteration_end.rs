@@ -190,7 +190,7 @@ fn close_iteration(state: &mut RunState, at: Timestamp) {
 /// Records the files that differ after an iteration, unless its work is gone from the work tree.
 fn record_changed_files(state: &mut RunState, current: &Iteration) {
     let (
-        Some(seen),
+        Some(_),
         Role::Prompt | Role::Plan | Role::Build | Role::Implement | Role::Fix | Role::Merge,
     ) = (current.observation(), current.role)
     else {
@@ -199,7 +199,7 @@ fn record_changed_files(state: &mut RunState, current: &Iteration) {
     state.changed_files.get_or_insert_default();
     let is_gone = current.failure_branch().is_some() || current.is_rolled_back();
     if !is_gone {
-        state.unlanded_files = seen.files.iter().map(|file| file.path.clone()).collect();
+        state.unlanded_files = current.remaining_files().map(|file| file.path.clone()).collect();
     } else if state.base.is_none() {
         state.unlanded_files.clear();
     }
