@@ -92,8 +92,8 @@ pub struct Recipe {
     /// protected. Other changes are reverted.
     #[serde(default)]
     pub scope: Vec<Pattern>,
-    /// Paths that were uncommitted before the run began, where the agent commits; the first
-    /// ones of many.
+    /// Paths that were uncommitted before the run began, where the agent has to commit or no one
+    /// commits; the first ones of many.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub uncommitted_before: Vec<String>,
     /// How the guard treats its findings, from the settings.

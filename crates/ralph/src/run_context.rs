@@ -243,7 +243,8 @@ impl RunContext {
         self.repository.as_ref()
     }
 
-    /// Returns the paths that are uncommitted before a run whose agent has to commit everything.
+    /// Returns the paths that are uncommitted before a run on a prompt whose agent has to commit
+    /// everything, or which commits nothing.
     pub(crate) fn list_uncommitted(
         &self,
         recipe: &Recipe,
@@ -253,7 +254,9 @@ impl RunContext {
             (_, DirtyPlan::SetAside) | (None, _) => return Ok(Vec::new()),
             (Some(repository), _) => repository,
         };
-        if recipe.ownership().commits != CommitOwner::Agent || recipe.task_work().is_some() {
+        let is_compared =
+            matches!(recipe.ownership().commits, CommitOwner::Agent | CommitOwner::NoOne);
+        if !is_compared || recipe.task_work().is_some() {
             return Ok(Vec::new());
         }
         let paths = repository.list_all_dirty().map_err(CliError::from_git_error)?;

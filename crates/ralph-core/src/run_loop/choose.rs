@@ -410,13 +410,12 @@ fn is_skipped(state: &RunState, current: &Iteration) -> bool {
 }
 
 /// Returns how much a checkpoint records: the whole tree only where the recipe may have
-/// to restore it or compares with it.
+/// to restore it or compares with it: what was uncommitted before is no work of the run.
 fn select_checkpoint_depth(recipe: &Recipe) -> CheckpointDepth {
+    let is_compared = gates::has_path_rules(recipe) || !recipe.uncommitted_before.is_empty();
     match (recipe.landing.on_failure, &recipe.work) {
         (OnFailure::Rollback, _) | (_, Work::Tasks(_)) => CheckpointDepth::Tree,
-        (OnFailure::Keep, Work::Prompt(_)) if gates::has_path_rules(recipe) => {
-            CheckpointDepth::Tree
-        }
+        (OnFailure::Keep, Work::Prompt(_)) if is_compared => CheckpointDepth::Tree,
         (OnFailure::Keep, Work::Prompt(_)) => CheckpointDepth::Head,
     }
 }
