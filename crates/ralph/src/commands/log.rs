@@ -56,7 +56,7 @@ pub(crate) fn main(common: &CommonArgs, args: &LogArgs) -> Result<ExitStatus, Cl
     let options = ViewOptions {
         style: screen.style,
         verbosity: screen.verbosity,
-        shows_agent: false,
+        shows_agent: args.follow && loaded.settings.stream_agent_output,
         clock: WallClock { zone: clock::find_local_zone(), now: clock::now },
         columns: || None,
     };
@@ -71,6 +71,9 @@ pub(crate) fn main(common: &CommonArgs, args: &LogArgs) -> Result<ExitStatus, Cl
         // Checked before the journal: events written in between are seen in the next round.
         let is_active = RunLock::find_holder(layout.state()).is_some();
         journals.print_new_events()?;
+        if is_active {
+            journals.print_running_calls();
+        }
         if !args.follow || !(is_active || args.forever) || !journals.has_reader() {
             journals.check_filter_matches()?;
             return Ok(ExitStatus::Complete);
