@@ -403,7 +403,10 @@ pub struct TaskWork {
     pub added: Vec<TaskId>,
     /// The state before the work of a failure branch was restored; changes count from there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub restored_onto: Option<Checkpoint>,
+    pub restored_onto: Option<Box<Checkpoint>>,
+    /// Paths in which that work conflicts with later work.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub restored_conflicts: Vec<String>,
     /// What the run knows of the parallel run whose job it does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job: Option<Box<JobContext>>,
@@ -466,6 +469,7 @@ impl TaskWork {
             earlier: Vec::new(),
             added: Vec::new(),
             restored_onto: None,
+            restored_conflicts: Vec::new(),
             job: None,
         }
     }

@@ -52,6 +52,7 @@ pub fn build_job(state: &RunState, worker: &RunningWorker) -> Option<Job> {
     work.only = Some(assignment.task.clone());
     work.retry = Retry::Nothing;
     work.restored_onto = None;
+    work.restored_conflicts.clear();
     work.job = Some(Box::new(build_context(state, tasks, assignment)));
     work.earlier = tasks.list_earlier_attempts();
     work.earlier.retain(|it| it.task == assignment.task);

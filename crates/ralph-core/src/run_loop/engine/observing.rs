@@ -80,12 +80,14 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// Returns the files with conflict markers among those that were in conflict when the job of
-    /// this run began.
+    /// Returns the files with conflict markers among those that were in conflict when the job or
+    /// the work on a failed task began.
     fn find_conflict_markers(&mut self) -> Vec<String> {
         let work = self.state.recipe.task_work();
-        let paths = work.and_then(|work| work.job.as_deref()).map(|job| job.conflicts.clone());
-        let mut paths = paths.unwrap_or_default();
+        let of_job = work.and_then(|work| work.job.as_deref()).map(|job| &job.conflicts);
+        let restored = work.map(|work| &work.restored_conflicts);
+        let mut paths: Vec<String> =
+            of_job.into_iter().chain(restored).flatten().cloned().collect();
         let is_marker = |line: &str| line.starts_with("<<<<<<<") || line.starts_with(">>>>>>>");
         paths.retain(|path| {
             let file = ProjectText::Excerpt { path: path.clone(), chars: MARKED_CHARS };
