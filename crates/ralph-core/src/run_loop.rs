@@ -11,4 +11,5 @@ pub mod foresee;
 pub mod giving_up;
 pub mod judge;
 pub mod landing_plan;
+pub mod repeated_failure;
 pub mod settle;

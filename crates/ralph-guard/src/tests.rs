@@ -128,6 +128,29 @@ fn commands_are_judged_as_the_tables_expect() {
 }
 
 #[test]
+fn the_directory_of_the_plan_may_be_made() {
+    let plan = ".ralph/implementation_plan.md";
+    for text in [
+        "mkdir -p .ralph",
+        "test -d .ralph || mkdir .ralph",
+        &format!("mkdir -p .ralph; printf '- [ ] one\n' > {plan}"),
+        &format!("mkdir -p /p/.ralph && cat > {plan} <<'EOF'\n- [ ] one\nEOF"),
+    ] {
+        check("Bash", text, None);
+    }
+    for text in [
+        "mkdir -p .ralph/prompts",
+        "mkdir -m 000 .ralph",
+        "mkdir x > .ralph",
+        "sudo mkdir .ralph",
+        "touch .ralph",
+        "mkdir -p .ralph; echo x > .ralph/prompts",
+    ] {
+        assert!(denied("Bash", text, ListOwner::Ralph).is_some(), "{text}");
+    }
+}
+
+#[test]
 fn files_of_ralphs_are_not_written_by_tools() {
     for (text, expect) in [
         ("/p/.ralph/settings.json", Some("loop.settings")),

@@ -19,6 +19,9 @@ pub const REVIEW_CAUSE: &str = "review";
 /// The cause of a failed attempt whose work could not be merged.
 pub const MERGE_CAUSE: &str = "merge";
 
+/// Where work of a failure branch failed that conflicts with later work.
+pub const RESTORE_CAUSE: &str = "restore";
+
 /// A failed attempt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attempt {

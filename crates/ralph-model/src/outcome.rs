@@ -29,6 +29,12 @@ pub enum Outcome {
         /// The answer that would have completed the run.
         tag: String,
     },
+    /// Too many consecutive iterations on a prompt failed in the same way.
+    SameFailure {
+        iterations: u32,
+        /// What refused the work: rules of ralph or gates.
+        checks: Vec<String>,
+    },
     /// A budget was used up.
     BudgetUsedUp {
         exhausted: ExhaustedBudget,
@@ -124,6 +130,7 @@ impl Outcome {
             Self::Complete => ExitStatus::Complete,
             Self::IterationsUsedUp { .. }
             | Self::NothingChanges { .. }
+            | Self::SameFailure { .. }
             | Self::BudgetUsedUp { .. }
             | Self::LimitTooLong { .. }
             | Self::TasksLeft { .. }
@@ -159,6 +166,11 @@ impl fmt::Display for Outcome {
             Self::NothingChanges { iterations, tag } => write!(
                 f,
                 "not complete: the last {iterations} iterations passed the checks and changed nothing, and none completed the work with {tag}"
+            ),
+            Self::SameFailure { iterations, checks } => write!(
+                f,
+                "not complete: stuck, the last {iterations} iterations failed for the same reason ({})",
+                checks.join(", ")
             ),
             Self::BudgetUsedUp { exhausted } => write!(f, "not complete: {exhausted}"),
             Self::LimitTooLong { message, .. } => {

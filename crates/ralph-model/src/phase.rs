@@ -22,6 +22,7 @@ use crate::agent_list_diff::{AgentListDiff, AgentListFile};
 use crate::control::UserNote;
 use crate::event::{Purpose, Recorded};
 use crate::gate::GateResult;
+use crate::handoff::FileTouched;
 use crate::ids::{AskNumber, IterationNumber, Role, TaskId};
 use crate::judgement::{Judgement, Landing, Verdict};
 use crate::plan::PlanState;
@@ -255,6 +256,14 @@ impl Iteration {
     /// Returns what ralph itself refused so far.
     pub fn refusals(&self) -> &[Refusal] {
         self.checking().map_or(&[], |checking| &checking.refusals)
+    }
+
+    /// Returns the files that the agent changed, without those that a refusal restored.
+    pub fn remaining_files(&self) -> impl Iterator<Item = &FileTouched> {
+        let is_restored =
+            |path: &String| self.refusals().iter().any(|refusal| refusal.restored.contains(path));
+        let files = self.observation().into_iter().flat_map(|seen| &seen.files);
+        files.filter(move |file| !is_restored(&file.path))
     }
 
     /// Returns the agent's edits of the task list, once read.

@@ -92,8 +92,8 @@ pub struct Recipe {
     /// protected. Other changes are reverted.
     #[serde(default)]
     pub scope: Vec<Pattern>,
-    /// Paths that were uncommitted before the run began, where the agent commits; the first
-    /// ones of many.
+    /// Paths that were uncommitted before the run began, where the agent has to commit or no one
+    /// commits; the first ones of many.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub uncommitted_before: Vec<String>,
     /// How the guard treats its findings, from the settings.
@@ -403,7 +403,10 @@ pub struct TaskWork {
     pub added: Vec<TaskId>,
     /// The state before the work of a failure branch was restored; changes count from there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub restored_onto: Option<Checkpoint>,
+    pub restored_onto: Option<Box<Checkpoint>>,
+    /// Paths in which that work conflicts with later work.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub restored_conflicts: Vec<String>,
     /// What the run knows of the parallel run whose job it does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job: Option<Box<JobContext>>,
@@ -466,6 +469,7 @@ impl TaskWork {
             earlier: Vec::new(),
             added: Vec::new(),
             restored_onto: None,
+            restored_conflicts: Vec::new(),
             job: None,
         }
     }
@@ -590,7 +594,7 @@ pub struct RunLimits {
     /// A pause between iterations.
     pub delay: Millis,
     /// How many consecutive iterations on a prompt may pass the gates without changing
-    /// anything; none for no limit.
+    /// anything, or fail for the same reason; none for no limit.
     #[serde(default)]
     pub unchanged: Option<u32>,
 }

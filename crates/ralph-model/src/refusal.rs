@@ -17,6 +17,9 @@ pub struct Refusal {
     pub output: String,
     /// The fingerprint of the output.
     pub hash: ErrorHash,
+    /// Changed paths that were restored.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub restored: Vec<String>,
 }
 
 /// Why ralph rejects work.
@@ -73,6 +76,6 @@ impl Refusal {
         let kind = RefusalKind::ALL.into_iter().find(|kind| kind.name() == result.gate)?;
         let is_refusal = result.command == result.gate && result.log.is_none();
         let hash = result.hash.clone().filter(|_| is_refusal)?;
-        Some(Self { kind, output: result.output.clone(), hash })
+        Some(Self { kind, output: result.output.clone(), hash, restored: Vec::new() })
     }
 }

@@ -26,6 +26,7 @@ use crate::parallel_state::ParallelState;
 use crate::plan::PlanState;
 use crate::recipe::{HistoryOwner, Recipe};
 use crate::review::ReviewStatus;
+use crate::stuck::RepeatedFailure;
 use crate::task::{Task, TaskStatus};
 use crate::task_state::TaskState;
 use crate::units::{Millis, Timestamp};
@@ -54,6 +55,8 @@ pub struct RunState {
     pub rejected_open_items: Option<u32>,
     /// Consecutive iterations on a prompt that passed the gates and changed nothing.
     pub unchanged: u32,
+    /// The failure of the last iteration on a prompt, if it can end the run as stuck.
+    pub repeated_failure: Option<RepeatedFailure>,
     /// The tree after the last iteration on a prompt, if observed.
     pub last_tree: Option<TreeId>,
     /// The plan after the last iteration, if there is one.
@@ -240,13 +243,13 @@ impl RunState {
     /// Returns the files that the run changed, with those that have not landed; `None` if nothing
     /// was observed. Files of abandoned work are not among them.
     pub fn collect_changed_files(&self) -> Option<BTreeSet<String>> {
-        let open = self.current.as_ref().and_then(Iteration::observation);
+        let open = self.current.as_ref().filter(|current| current.observation().is_some());
         if self.changed_files.is_none() && open.is_none() {
             return None;
         }
         let landed = self.changed_files.iter().flatten().cloned();
         let unlanded = match open {
-            Some(seen) => seen.files.iter().map(|file| file.path.clone()).collect(),
+            Some(current) => current.remaining_files().map(|file| file.path.clone()).collect(),
             None => self.unlanded_files.clone(),
         };
         Some(landed.chain(unlanded).take(MAX_CHANGED_FILES).collect())

@@ -30,6 +30,22 @@ pub enum Escalation {
 #[serde(transparent)]
 pub struct ErrorHash(pub String);
 
+/// A failure that consecutive iterations on a prompt repeat.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RepeatedFailure {
+    /// The refusals or gates, each with its hash.
+    pub failures: Vec<(String, ErrorHash)>,
+    /// How many iterations failed like this.
+    pub iterations: u32,
+}
+
+impl RepeatedFailure {
+    /// Returns the names of the refusals or gates.
+    pub fn names(&self) -> Vec<String> {
+        self.failures.iter().map(|(name, _)| name.clone()).collect()
+    }
+}
+
 impl std::fmt::Display for ErrorHash {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.0)

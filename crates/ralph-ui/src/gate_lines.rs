@@ -4,6 +4,7 @@
 
 use std::io::Write;
 
+use ralph_core::checking::stuck::skip_script_header;
 use ralph_model::child::ChildEnd;
 use ralph_model::gate::{FailAction, Gate, GateResult, GateStatus, Severity};
 use ralph_model::recipe::Recipe;
@@ -113,7 +114,7 @@ pub(crate) fn print_gate_output<W: Write>(
         let names = shorten_text(page, &format_test_names(&result.failing));
         page.write_indented(2, Paint::None, &format!("failing: {names}"));
     }
-    let output = sanitize::sanitize_text(&result.output);
+    let output = sanitize::sanitize_text(skip_script_header(&result.output));
     let gate = recipe.find_gate(&result.gate);
     let lines = match gate.map(|gate| gate.truncate) {
         Some(Truncate::Tail | Truncate::Both) => stream::take_excerpt_end(page.style(), &output),

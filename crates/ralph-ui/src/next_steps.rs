@@ -130,6 +130,7 @@ fn suggest_resume(
         Some(
             Outcome::AgentFailed { .. }
             | Outcome::NoCommitMessage
+            | Outcome::SameFailure { .. }
             | Outcome::ScmFailed { .. }
             | Outcome::GitFailed { .. }
             | Outcome::BaselineBroken { sandbox: None, .. }

@@ -136,6 +136,7 @@ pub(crate) fn print_outcome<W: Write>(page: &mut LineWriter<W>, outcome: &Outcom
         Outcome::Complete => LineMark::Ok,
         Outcome::IterationsUsedUp { .. }
         | Outcome::NothingChanges { .. }
+        | Outcome::SameFailure { .. }
         | Outcome::BudgetUsedUp { .. }
         | Outcome::LimitTooLong { .. }
         | Outcome::TasksLeft { .. }

@@ -10,7 +10,7 @@ use ralph_core::memory;
 use ralph_io::atomic_file;
 use ralph_io::store::{ProjectLayout, journal, runs};
 use ralph_model::agent::AgentChoice;
-use ralph_model::attempt::EarlierAttempts;
+use ralph_model::attempt::{EarlierAttempts, RESTORE_CAUSE};
 use ralph_model::capability::McpServers;
 use ralph_model::handoff::WorkOutcome;
 use ralph_model::ids::{Role, TaskId};
@@ -172,13 +172,19 @@ fn list_open_attempts(tasks: &TaskState) -> Vec<EarlierAttempts> {
 /// Returns the recipe with where the work of a task's earlier attempts is now.
 pub(crate) fn with_former_work(mut recipe: Recipe, task: &TaskId, work: &FormerWork) -> Recipe {
     let Work::Tasks(tasks) = &mut recipe.work else { return recipe };
-    if let FormerWork::InTree(onto) = work {
-        tasks.restored_onto = Some(onto.clone());
+    let mut is_marked = false;
+    if let FormerWork::InTree { onto, conflicts } = work {
+        tasks.restored_onto = Some(Box::new(onto.clone()));
+        tasks.restored_conflicts.clone_from(conflicts);
+        is_marked = !conflicts.is_empty();
     }
     for EarlierAttempts { log, .. } in tasks.earlier.iter_mut().filter(|it| it.task == *task) {
         let at = log.recent.last().map(|last| last.gate.clone()).unwrap_or_default();
         log.last_outcome = Some(match work {
-            FormerWork::InTree(_) => WorkOutcome::Failed { at },
+            FormerWork::InTree { .. } if is_marked => {
+                WorkOutcome::Failed { at: RESTORE_CAUSE.to_owned() }
+            }
+            FormerWork::InTree { .. } => WorkOutcome::Failed { at },
             FormerWork::Archived(branch) => {
                 WorkOutcome::Abandoned { at, branch: Some(branch.clone()) }
             }

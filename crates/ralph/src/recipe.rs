@@ -138,6 +138,7 @@ pub(crate) fn for_tasks(
         hard_limit: settings.timeouts.global.hard.0.scale(factor),
         earlier: Vec::new(),
         restored_onto: None,
+        restored_conflicts: Vec::new(),
         job: None,
         added: Vec::new(),
     };

@@ -54,6 +54,14 @@ pub(crate) enum DirtyPlan {
     SetAside,
 }
 
+/// Returns the error for work on a failure branch that would replace files which git ignores.
+fn build_blocked_error(branch: &str, paths: &[String]) -> CliError {
+    let paths = paths.join(", ");
+    let message = format!("files are in the way of the work on {branch}: {paths}");
+    CliError::new(ExitStatus::GitFailed, message)
+        .with_hint("move these files, then start again; --fresh begins the task without that work")
+}
+
 /// A task that failed before, whose work is on a failure branch.
 #[derive(Debug, Clone)]
 pub(crate) struct FormerAttempt {
@@ -64,8 +72,13 @@ pub(crate) struct FormerAttempt {
 /// Where the work of a task that failed before is when the run begins.
 #[derive(Debug)]
 pub(crate) enum FormerWork {
-    /// In the work tree, onto this state.
-    InTree(Checkpoint),
+    /// In the work tree.
+    InTree {
+        /// The state before it.
+        onto: Checkpoint,
+        /// Paths with markers of a conflict with later work.
+        conflicts: Vec<String>,
+    },
     /// On this branch.
     Archived(String),
 }
@@ -243,7 +256,8 @@ impl RunContext {
         self.repository.as_ref()
     }
 
-    /// Returns the paths that are uncommitted before a run whose agent has to commit everything.
+    /// Returns the paths that are uncommitted before a run on a prompt whose agent has to commit
+    /// everything, or which commits nothing.
     pub(crate) fn list_uncommitted(
         &self,
         recipe: &Recipe,
@@ -253,7 +267,9 @@ impl RunContext {
             (_, DirtyPlan::SetAside) | (None, _) => return Ok(Vec::new()),
             (Some(repository), _) => repository,
         };
-        if recipe.ownership().commits != CommitOwner::Agent || recipe.task_work().is_some() {
+        let is_compared =
+            matches!(recipe.ownership().commits, CommitOwner::Agent | CommitOwner::NoOne);
+        if !is_compared || recipe.task_work().is_some() {
             return Ok(Vec::new());
         }
         let paths = repository.list_all_dirty().map_err(CliError::from_git_error)?;
@@ -309,30 +325,30 @@ impl RunContext {
         };
         let mut restored = None;
         if is_taken {
-            restored = Some(git.save_start(run).map_err(CliError::from_git_error)?);
-            match git.merge_failure_branch(newest).map_err(CliError::from_git_error)? {
-                TakenWork::Done => {}
-                TakenWork::Conflict { paths } => {
-                    return Err(CliError::new(
-                        ExitStatus::GitFailed,
-                        format!(
-                            "the work on {} conflicts with the current files: {}",
-                            newest.branch,
+            let onto = git.save_start(run).map_err(CliError::from_git_error)?;
+            let conflicts = match git
+                .merge_failure_branch(newest)
+                .map_err(CliError::from_git_error)?
+            {
+                TakenWork::Done => Vec::new(),
+                TakenWork::Marked { paths } => {
+                    self.out.write_line(&format!(
+                            "The earlier work conflicts with later work in {}; its agent resolves that.",
                             paths.join(", ")
-                        ),
-                    )
-                    .with_hint("--fresh begins the task without it"));
+                        ));
+                    paths
                 }
-            }
+                TakenWork::Blocked { paths } => {
+                    return Err(build_blocked_error(&newest.branch, &paths));
+                }
+            };
+            restored = Some(FormerWork::InTree { onto, conflicts });
         }
         let archived = git.archive_failure_branches(task).map_err(CliError::from_git_error)?;
         for branch in &archived {
             self.out.write_line(&format!("The earlier work is on {branch}."));
         }
-        Ok(match restored {
-            Some(onto) => Some(FormerWork::InTree(onto)),
-            None => archived.into_iter().next().map(FormerWork::Archived),
-        })
+        Ok(restored.or_else(|| archived.into_iter().next().map(FormerWork::Archived)))
     }
 
     /// Restores the changes that were set aside, unless the run is only interrupted.

@@ -36,6 +36,7 @@ pub(crate) fn find_unfinished_run(state: &Path) -> Option<RunSummary> {
             Outcome::Complete
             | Outcome::IterationsUsedUp { .. }
             | Outcome::NothingChanges { .. }
+            | Outcome::SameFailure { .. }
             | Outcome::PromptLost { .. }
             | Outcome::PlanMissing
             | Outcome::TasksLeft { .. }

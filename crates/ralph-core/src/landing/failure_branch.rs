@@ -2,6 +2,7 @@
 //!
 //! Not here: making them.
 
+use ralph_model::fingerprint::Fingerprint;
 use ralph_model::ids::TaskId;
 
 /// The prefix of every name, before the task.
@@ -16,15 +17,32 @@ const MAX_ID_BYTES: usize = 120;
 
 /// Returns the branch for a task that failed at this local time, given as `yyyymmdd-hhmmss`.
 pub fn name_failure_branch(task: &TaskId, at: &str) -> String {
-    format!("{PREFIX}{}-{at}", to_ref_part(&task.0))
+    format!("{PREFIX}{}-{at}", name_ref_part(task))
 }
 
-/// Returns whether a branch is named like a failure branch of this task. Two tasks may
-/// share names, because not every character of an id is allowed in one.
+/// Returns the name of a task in refs. Not every character of an id is allowed there, so an id
+/// that is changed for it gets a mark: no two tasks share a name.
+pub(crate) fn name_ref_part(task: &TaskId) -> String {
+    let part = to_ref_part(&task.0);
+    if part == task.0 {
+        return part;
+    }
+    let print = Fingerprint::from_texts([task.0.as_str()]).0;
+    // The first digits of short texts are alike.
+    format!("{part}-{}", print.get(24..).unwrap_or(&print))
+}
+
+/// Returns whether a branch is named like a failure branch of this task. Older versions gave
+/// tasks the same name whose ids differ only in characters that a name cannot have.
 pub fn is_failure_branch(branch: &str, task: &TaskId) -> bool {
+    let parts = [name_ref_part(task), to_ref_part(&task.0)];
+    parts.iter().any(|part| is_branch_of(branch, part))
+}
+
+fn is_branch_of(branch: &str, part: &str) -> bool {
     let flat = PREFIX.replace('/', "-");
     let rest = branch.strip_prefix(PREFIX).or_else(|| branch.strip_prefix(&flat));
-    let rest = rest.and_then(|rest| rest.strip_prefix(to_ref_part(&task.0).as_str()));
+    let rest = rest.and_then(|rest| rest.strip_prefix(part));
     let Some(time) = rest.and_then(|rest| rest.strip_prefix('-')) else {
         return false;
     };
@@ -47,7 +65,7 @@ pub fn flatten_branch_name(branch: &str) -> String {
 
 /// Converts an id to a part of a ref name: what git forbids, and what no shell or person
 /// can read, becomes a dash.
-pub(crate) fn to_ref_part(id: &str) -> String {
+fn to_ref_part(id: &str) -> String {
     let mut name = String::new();
     for character in id.chars() {
         let fits = if character.is_ascii() {
@@ -102,7 +120,10 @@ mod tests {
         ] {
             let task = TaskId(id.to_owned());
             let branch = name_failure_branch(&task, AT);
-            assert_eq!(branch, format!("wip/ralph-fail-{expect}-{AT}"), "{id:?}");
+            let rest = branch.strip_prefix(&format!("wip/ralph-fail-{expect}-"));
+            let mark = rest.and_then(|rest| rest.strip_suffix(AT)).expect(id);
+            assert_eq!(mark.len(), if expect == id { 0 } else { 9 }, "{id:?}: {branch}");
+            assert!(is_failure_branch(&format!("wip/ralph-fail-{expect}-{AT}"), &task), "{id:?}");
             assert!(is_failure_branch(&branch, &task), "{id:?}");
             assert!(is_failure_branch(&format!("{branch}-2"), &task), "{id:?}");
             assert!(is_failure_branch(&flatten_branch_name(&branch), &task), "{id:?}");
@@ -112,7 +133,22 @@ mod tests {
     #[test]
     fn long_ids_are_cut_between_characters() {
         let branch = name_failure_branch(&TaskId("任".repeat(500)), AT);
-        assert_eq!(branch, format!("wip/ralph-fail-{}-{AT}", "任".repeat(40)));
+        assert!(branch.starts_with(&format!("wip/ralph-fail-{}-", "任".repeat(40))), "{branch}");
+        assert!(branch.len() < 200, "{branch}");
+    }
+
+    #[test]
+    fn ids_that_differ_in_replaced_characters_have_different_names() {
+        let [dash, slash, space] = ["a-b", "a/b", "a b"].map(|id| TaskId(id.to_owned()));
+        let names = [&dash, &slash, &space].map(|task| name_failure_branch(task, AT));
+        assert_eq!(names[0], format!("wip/ralph-fail-a-b-{AT}"));
+        for (task, name) in [(&dash, &names[0]), (&slash, &names[1]), (&space, &names[2])] {
+            for other in [&dash, &slash, &space] {
+                // A name without a mark may be of any of them, as older versions made it.
+                let is_of = is_failure_branch(name, other);
+                assert_eq!(is_of, task == other || *task == dash, "{name} {other}");
+            }
+        }
     }
 
     #[test]

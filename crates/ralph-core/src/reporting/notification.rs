@@ -165,6 +165,7 @@ fn describe_end(seq: u64, outcome: &Outcome) -> Option<NotificationDraft> {
         Outcome::BudgetUsedUp { .. } => (Occasion::Budget, "budget used up"),
         Outcome::LimitTooLong { .. }
         | Outcome::NothingChanges { .. }
+        | Outcome::SameFailure { .. }
         | Outcome::AgentFailed { .. }
         | Outcome::NoCommitMessage
         | Outcome::ScmFailed { .. }

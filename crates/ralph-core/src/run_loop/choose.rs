@@ -258,9 +258,15 @@ fn choose_between_iterations(state: &RunState, moment: Moment) -> Step {
     if let Some(exhausted) = limits.budget.find_exhausted(state.total_usage(), moment.ran) {
         return Step::Finish(Outcome::BudgetUsedUp { exhausted });
     }
-    if limits.unchanged.is_some_and(|limit| state.unchanged >= limit.max(1)) {
+    let is_at_limit = |count: u32| limits.unchanged.is_some_and(|limit| count >= limit.max(1));
+    if is_at_limit(state.unchanged) {
         let (iterations, tag) = (state.unchanged, state.recipe.completion_tag());
         return Step::Finish(Outcome::NothingChanges { iterations, tag });
+    }
+    if let Some(repeated) = state.repeated_failure.as_ref().filter(|it| is_at_limit(it.iterations))
+    {
+        let (iterations, checks) = (repeated.iterations, repeated.names());
+        return Step::Finish(Outcome::SameFailure { iterations, checks });
     }
     if state.iterations >= state.last_iteration() {
         return Step::Finish(Outcome::IterationsUsedUp { limit: limits.iterations });
@@ -404,13 +410,12 @@ fn is_skipped(state: &RunState, current: &Iteration) -> bool {
 }
 
 /// Returns how much a checkpoint records: the whole tree only where the recipe may have
-/// to restore it or compares with it.
+/// to restore it or compares with it: what was uncommitted before is no work of the run.
 fn select_checkpoint_depth(recipe: &Recipe) -> CheckpointDepth {
+    let is_compared = gates::has_path_rules(recipe) || !recipe.uncommitted_before.is_empty();
     match (recipe.landing.on_failure, &recipe.work) {
         (OnFailure::Rollback, _) | (_, Work::Tasks(_)) => CheckpointDepth::Tree,
-        (OnFailure::Keep, Work::Prompt(_)) if gates::has_path_rules(recipe) => {
-            CheckpointDepth::Tree
-        }
+        (OnFailure::Keep, Work::Prompt(_)) if is_compared => CheckpointDepth::Tree,
         (OnFailure::Keep, Work::Prompt(_)) => CheckpointDepth::Head,
     }
 }

@@ -67,6 +67,7 @@ pub fn start_state(first: &Recorded) -> Result<RunState, FoldError> {
         feedback: Vec::new(),
         rejected_open_items: None,
         unchanged: 0,
+        repeated_failure: None,
         last_tree: None,
         last_plan: None,
         passed_trees: BTreeMap::new(),

@@ -62,20 +62,40 @@ const INFORMATIVE_WORDS: [&str; 12] = [
 ];
 
 /// Returns the first line of the outputs that reports an error, or else one with an
-/// informative word, or else the first that is not progress output.
+/// informative word, or else the first that is not progress output. Lines that npm or yarn print
+/// around a script count only if there are no others.
 pub(crate) fn find_informative_line(outputs: &[FailedOutput]) -> Option<String> {
-    let lines = || outputs.iter().flat_map(|output| output.text.lines()).filter_map(strip_progress);
-    let is_telling = |line: &&str| {
-        let line = line.to_lowercase();
-        INFORMATIVE_WORDS.iter().any(|word| line.contains(word))
-    };
-    let error = lines().find(|line| stuck::is_error_line(line));
-    let line = error.or_else(|| lines().find(is_telling)).or_else(|| lines().next())?;
+    let line = find_line(outputs, LineSource::Script)
+        .or_else(|| find_line(outputs, LineSource::Runner))?;
     let mut kept: String = line.chars().take(MAX_ERROR_CHARS).collect();
     if kept.len() < line.len() {
         kept.push('…');
     }
     Some(kept)
+}
+
+/// Which program printed a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum LineSource {
+    Script,
+    /// The program that runs the script, such as npm.
+    Runner,
+}
+
+fn find_line(outputs: &[FailedOutput], source: LineSource) -> Option<&str> {
+    let lines = || {
+        let marked = outputs.iter().flat_map(|output| stuck::mark_runner_lines(&output.text));
+        let is_wanted = |is_runner: bool| is_runner == (source == LineSource::Runner);
+        marked
+            .filter(move |(_, is_runner)| is_wanted(*is_runner))
+            .filter_map(|(line, _)| strip_progress(line))
+    };
+    let is_telling = |line: &&str| {
+        let line = line.to_lowercase();
+        INFORMATIVE_WORDS.iter().any(|word| line.contains(word))
+    };
+    let error = lines().find(|line| stuck::is_error_line(line));
+    error.or_else(|| lines().find(is_telling)).or_else(|| lines().next())
 }
 
 /// Returns a line without noise, unless it is progress output, a frame, or empty.
@@ -109,6 +129,14 @@ mod tests {
             Some("error[E0425]: cannot find value `x`"),
         );
         check("test a ... ok\nMissing password reset flow\n", Some("Missing password reset flow"));
+        check(
+            "\n> project@1.0.0 test\n> node run.js\n\nboom\nnpm ERR! Test failed.\n",
+            Some("boom"),
+        );
+        check(
+            "npm error Missing script: \"test\"\nnpm error\n",
+            Some("npm error Missing script: \"test\""),
+        );
         check(&"x".repeat(400), Some(&format!("{}…", "x".repeat(300))));
     }
 }

@@ -16,6 +16,9 @@ use crate::checking::stuck::is_error_line;
 /// Lines of an output that are kept in the record of an attempt.
 const MAX_OUTPUT_LINES: usize = 100;
 
+/// How many lines of the first error are kept: the lines after it often say why.
+const MAX_ERROR_LINES: usize = 10;
+
 /// Patterns by which compilers, interpreters and shells report that something is missing.
 const MISSING_PATTERNS: [&str; 19] = [
     "importerror",
@@ -158,7 +161,10 @@ pub fn cut_output(text: &str) -> String {
     let error = lines[..tail].iter().position(|line| is_error_line(line));
     let kept = match error.filter(|at| *at >= head) {
         None => vec![0..head, tail..lines.len()],
-        Some(at) => vec![0..head - 1, at..at + 1, tail..lines.len()],
+        Some(at) => {
+            let end = tail.min(at + MAX_ERROR_LINES);
+            vec![0..head - (end - at), at..end, tail..lines.len()]
+        }
     };
     let mut shown: Vec<String> = Vec::new();
     let mut next = 0;

@@ -33,7 +33,7 @@ pub fn find_resume_point(events: &[Recorded]) -> Option<ResumePoint> {
     for (index, recorded) in events.iter().enumerate() {
         match &recorded.event {
             Event::RunStarted { recipe, .. } => {
-                let restored = recipe.task_work().and_then(|work| work.restored_onto.as_ref());
+                let restored = recipe.task_work().and_then(|work| work.restored_onto.as_deref());
                 if let Some(Checkpoint::Git { tree: Some(tree), .. }) = restored {
                     trees.insert(0, tree.clone());
                 }

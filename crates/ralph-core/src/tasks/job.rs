@@ -1,7 +1,6 @@
 //! Makes the job of a worker from the state of a parallel run.
 
 use ralph_model::attempt::MERGE_CAUSE;
-use ralph_model::fingerprint::Fingerprint;
 use ralph_model::gate::GateResult;
 use ralph_model::glob::Pattern;
 use ralph_model::handoff::WorkOutcome;
@@ -14,21 +13,12 @@ use ralph_model::task_state::TaskState;
 use ralph_model::units::Millis;
 use ralph_model::worker::{Job, JobAssignment};
 
-use crate::landing::failure_branch::to_ref_part;
+use crate::landing::failure_branch::name_ref_part;
 
 /// Returns the name of a job, which is also the id of the worker's run. Jobs of a task are
 /// numbered.
 pub(crate) fn name_worker(run: &RunId, task: &TaskId, number: u32) -> WorkerId {
-    let part = to_ref_part(&task.0);
-    // Two ids may become the same part.
-    let mark = if part == task.0 {
-        String::new()
-    } else {
-        let print = Fingerprint::from_texts([task.0.as_str()]).0;
-        // The first digits of short texts are alike.
-        format!("-{}", print.get(24..).unwrap_or(&print))
-    };
-    WorkerId(format!("{run}-{part}{mark}-r{number}"))
+    WorkerId(format!("{run}-{}-r{number}", name_ref_part(task)))
 }
 
 /// Returns the task of a job, also of one that has ended.
@@ -62,6 +52,7 @@ pub fn build_job(state: &RunState, worker: &RunningWorker) -> Option<Job> {
     work.only = Some(assignment.task.clone());
     work.retry = Retry::Nothing;
     work.restored_onto = None;
+    work.restored_conflicts.clear();
     work.job = Some(Box::new(build_context(state, tasks, assignment)));
     work.earlier = tasks.list_earlier_attempts();
     work.earlier.retain(|it| it.task == assignment.task);

@@ -92,6 +92,7 @@ fn must_continue_after(
         Outcome::IterationsUsedUp { .. } => iterations < limits.iterations,
         Outcome::Complete
         | Outcome::NothingChanges { .. }
+        | Outcome::SameFailure { .. }
         | Outcome::PlanMissing
         | Outcome::TasksLeft { .. }
         | Outcome::ApprovedAtCap { .. } => false,

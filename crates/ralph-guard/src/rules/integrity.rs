@@ -11,6 +11,7 @@ use crate::access::AccessMode;
 use crate::category::GuardCategory;
 use crate::git::GitCall;
 use crate::lower::{ShellCommand, Word};
+use crate::place::PathLocation;
 
 const SAY: &str = "If this blocks your work, say so in your answer.";
 
@@ -150,7 +151,11 @@ fn find_owner(checked_path: &CheckedPath<'_>) -> Option<PathOwner> {
         let is_plan = !placed.places().is_empty()
             && placed.places().iter().all(|place| place.starts_with(&own))
             && placed.places().iter().all(|place| *place == own.join(PLAN));
-        if placed.affects_root(&own) && !is_plan {
+        let is_itself = matches!(placed.location, PathLocation::At(_))
+            && placed.places().iter().all(|place| *place == own);
+        let is_created = is_itself
+            && checked_path.checked_command.is_some_and(|it| is_only_making_directories(&it));
+        if placed.affects_root(&own) && !is_plan && !is_created {
             let place = placed.places().iter().find_map(|place| place.strip_prefix(&own).ok());
             let name = place.and_then(Path::to_str).unwrap_or_default();
             let is_settings = name.starts_with("settings") && !name.contains('/');
@@ -174,6 +179,17 @@ fn find_owner(checked_path: &CheckedPath<'_>) -> Option<PathOwner> {
         })
     });
     is_protected.then_some(PathOwner::Protected)
+}
+
+/// Returns whether a command only makes directories that are missing, as agents do for the plan.
+fn is_only_making_directories(checked: &CheckedCommand<'_>) -> bool {
+    let ShellCommand { redirects, wrappers, .. } = checked.command;
+    let flags = ["-p", "--parents", "-v", "--verbose", "-pv", "-vp", "--"];
+    let is_harmless = |word: &&str| !word.starts_with('-') || flags.contains(word);
+    checked.name() == "mkdir"
+        && redirects.is_empty()
+        && wrappers.is_empty()
+        && checked.words().iter().map(Word::raw).all(|word| is_harmless(&word))
 }
 
 fn changes_hook_settings(checked_path: &CheckedPath<'_>) -> bool {

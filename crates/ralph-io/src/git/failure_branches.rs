@@ -2,6 +2,8 @@
 //!
 //! Not here: creating them, and asking whether to use one again.
 
+use std::path::Path;
+
 use ralph_core::landing::failure_branch::{
     flatten_branch_name, is_failure_branch, name_archive_branch,
 };
@@ -30,8 +32,10 @@ pub struct FailureBranch {
 pub enum TakenWork {
     /// The work is in the work tree.
     Done,
-    /// It conflicts with later work. Nothing was changed.
-    Conflict { paths: Vec<String> },
+    /// The work is in the work tree, with markers where it conflicts with later work.
+    Marked { paths: Vec<String> },
+    /// Other files are in its way. Nothing was changed.
+    Blocked { paths: Vec<String> },
 }
 
 impl GitVcs {
@@ -47,9 +51,13 @@ impl GitVcs {
         let work = self.extract_work(commit)?;
         let work = self.without_own_documents(&work)?;
         let now = self.shadow.survey_tree(&self.repository)?;
-        Ok(match self.merge_into(&now, &work)? {
-            Ok(()) => TakenWork::Done,
-            Err(paths) => TakenWork::Conflict { paths },
+        Ok(match self.merge_with_markers(&now, &work)? {
+            Ok(paths) if paths.is_empty() => TakenWork::Done,
+            Ok(paths) => {
+                let name = |path: &String| self.repository.name_from_project(Path::new(path));
+                TakenWork::Marked { paths: paths.iter().map(name).collect() }
+            }
+            Err(paths) => TakenWork::Blocked { paths },
         })
     }
 

@@ -70,7 +70,8 @@ impl GitVcs {
         // Staged changes are staged again if they still apply; they are in the work tree anyway.
         if let Some(staged) = self.repository.resolve_name(&format!("{name}^2"))?
             && let Some(commit) = &head.commit
-            && let Ok(tree) = self.merge_commits(commit, &staged)?
+            && let MergedCommits { tree, conflicts } = self.merge_commits(commit, &staged)?
+            && conflicts.is_empty()
         {
             let staged = self.repository.diff_trees(&head.tree, &tree)?;
             self.repository.stage_changes(&staged)?;
@@ -118,28 +119,51 @@ impl GitVcs {
         now: &str,
         theirs: &str,
     ) -> Result<Result<(), Vec<String>>, VcsError> {
+        let MergedCommits { tree, conflicts } = self.merge_with_tree(now, theirs)?;
+        if !conflicts.is_empty() {
+            return Ok(Err(conflicts));
+        }
+        self.write_merged(now, &tree)
+    }
+
+    /// Merges a commit into the work tree, whose tree is `now`, with markers where it conflicts.
+    /// Returns the paths in conflict, or else the paths that cannot be written, in which case
+    /// nothing is changed.
+    pub(super) fn merge_with_markers(
+        &mut self,
+        now: &str,
+        theirs: &str,
+    ) -> Result<Result<Vec<String>, Vec<String>>, VcsError> {
+        let MergedCommits { tree, conflicts } = self.merge_with_tree(now, theirs)?;
+        let written = self.write_merged(now, &tree)?;
+        Ok(written.map(|()| conflicts))
+    }
+
+    fn merge_with_tree(&self, now: &str, theirs: &str) -> Result<MergedCommits, VcsError> {
         let parents: Vec<String> = self.repository.head()?.commit.into_iter().collect();
         let here = self.repository.commit_tree(now, &parents, "ralph: the work tree")?;
-        let merged = match self.merge_commits(&here, theirs)? {
-            Ok(tree) => tree,
-            Err(paths) => return Ok(Err(paths)),
-        };
-        let arriving = self.repository.diff_trees(&merged, now)?;
+        self.merge_commits(&here, theirs)
+    }
+
+    /// Writes a merged tree into the work tree. Returns the paths with files in the way, in which
+    /// case nothing is changed.
+    fn write_merged(
+        &mut self,
+        now: &str,
+        merged: &str,
+    ) -> Result<Result<(), Vec<String>>, VcsError> {
+        let arriving = self.repository.diff_trees(merged, now)?;
         let obstacles = find_obstacles(&self.repository.top, &arriving)?;
         if !obstacles.is_empty() {
             let paths = obstacles.iter().map(|path| String::from_utf8_lossy(path).into_owned());
             return Ok(Err(paths.collect()));
         }
-        self.switch_tree(now, &merged)?;
+        self.switch_tree(now, merged)?;
         Ok(Ok(()))
     }
 
-    /// Merges two commits into a tree, or returns the paths in conflict.
-    fn merge_commits(
-        &self,
-        ours: &str,
-        theirs: &str,
-    ) -> Result<Result<String, Vec<String>>, VcsError> {
+    /// Merges two commits into a tree.
+    fn merge_commits(&self, ours: &str, theirs: &str) -> Result<MergedCommits, VcsError> {
         let git = |args: &[&str]| self.repository.build_plumbing(args);
         let base = self.repository.resolve_name(&format!("{theirs}^1^{{tree}}"))?;
         if base.is_some() && base == self.repository.resolve_name(&format!("{ours}^{{tree}}"))? {
@@ -148,7 +172,7 @@ impl GitVcs {
                 .repository
                 .commands
                 .run_for_line(git(&["rev-parse", &format!("{theirs}^{{tree}}")]))?;
-            return Ok(Ok(tree));
+            return Ok(MergedCommits { tree, conflicts: Vec::new() });
         }
         let call = git(&["merge-tree", "--write-tree", "-z", "--name-only", "--no-messages"])
             .with_args(["--allow-unrelated-histories", ours, theirs])
@@ -157,11 +181,25 @@ impl GitVcs {
         let mut fields =
             split_at_zeros(&ran.stdout).map(|field| String::from_utf8_lossy(field).into_owned());
         match (ran.code, fields.next()) {
-            (0, Some(tree)) => Ok(Ok(tree)),
-            (1, Some(_)) => Ok(Err(fields.collect())),
+            (0, Some(tree)) => Ok(MergedCommits { tree, conflicts: Vec::new() }),
+            (1, Some(tree)) => {
+                let mut conflicts: Vec<String> = fields.collect();
+                // A conflict that names no path is still one.
+                if conflicts.is_empty() {
+                    conflicts.push("unnamed paths".to_owned());
+                }
+                Ok(MergedCommits { tree, conflicts })
+            }
             (_, _) => Err(ran.to_error()),
         }
     }
+}
+
+/// Two commits merged into a tree.
+struct MergedCommits {
+    /// With markers where the commits conflict.
+    tree: String,
+    conflicts: Vec<String>,
 }
 
 impl GitRepository {

@@ -30,6 +30,23 @@ pub struct RunSummary {
     pub outcome: Option<Outcome>,
     /// How many iterations were started.
     pub iterations: u32,
+    /// Whether workers got jobs.
+    pub has_jobs: bool,
+}
+
+impl RunSummary {
+    fn new(id: RunId, started: Option<Timestamp>) -> Self {
+        Self { id, started, outcome: None, iterations: 0, has_jobs: false }
+    }
+
+    /// Returns whether the run ended because there was nothing to do.
+    pub fn is_empty(&self) -> bool {
+        let is_list_done = matches!(
+            self.outcome,
+            Some(Outcome::Complete | Outcome::TasksLeft { .. } | Outcome::ApprovedAtCap { .. })
+        );
+        is_list_done && self.iterations == 0 && !self.has_jobs
+    }
 }
 
 /// Returns the runs in a state directory, newest first.
@@ -40,6 +57,17 @@ pub fn list_runs(state: &Path) -> Vec<RunSummary> {
 /// Returns the newest run whose journal can be read. Reads no older ones.
 pub fn find_last_run(state: &Path) -> Option<RunSummary> {
     list_newest_first(state).find(|run| run.started.is_some())
+}
+
+/// Returns the run that people want to see: the newest one that did something or is running, or
+/// else the newest one. Skips runs whose journal cannot be read.
+pub fn find_run_to_show(state: &Path) -> Option<RunSummary> {
+    let mut runs = list_newest_first(state).filter(|run| run.started.is_some());
+    let newest = runs.next()?;
+    if newest.is_empty() {
+        return runs.find(|run| !run.is_empty()).or(Some(newest));
+    }
+    Some(newest)
 }
 
 /// Summarizes runs one second after the other, newest first. Ids have a resolution of a second;
@@ -61,8 +89,7 @@ pub fn list_newest_first(state: &Path) -> impl Iterator<Item = RunSummary> {
         let started = |(it, _): &(Option<(Timestamp, File)>, RunId)| it.as_ref().map(|it| it.0);
         opened.sort_by(|one, other| (started(other), &other.1).cmp(&(started(one), &one.1)));
         opened.into_iter().map(|(opened, id)| {
-            let unreadable =
-                RunSummary { id: id.clone(), started: None, outcome: None, iterations: 0 };
+            let unreadable = RunSummary::new(id.clone(), None);
             let summary = opened.map(|(at, file)| summarize_run(id, at, file));
             summary.and_then(Result::ok).unwrap_or(unreadable)
         })
@@ -93,7 +120,7 @@ fn open_journal(journal: &Path) -> io::Result<(Timestamp, File)> {
 }
 
 fn summarize_run(id: RunId, started: Timestamp, mut file: File) -> io::Result<RunSummary> {
-    let mut summary = RunSummary { id, started: Some(started), outcome: None, iterations: 0 };
+    let mut summary = RunSummary::new(id, Some(started));
     let length = file.metadata()?.len();
     let mut tail = TAIL_BYTES;
     loop {
@@ -103,6 +130,7 @@ fn summarize_run(id: RunId, started: Timestamp, mut file: File) -> io::Result<Ru
         file.by_ref().take(tail).read_to_end(&mut bytes)?;
         if let Some(last) = find_last_events(&bytes) {
             summary.outcome = last.outcome;
+            summary.has_jobs = last.has_jobs;
             if let Some(IterationNumber(iterations)) = last.iteration {
                 summary.iterations = iterations;
                 return Ok(summary);
@@ -119,6 +147,7 @@ fn summarize_run(id: RunId, started: Timestamp, mut file: File) -> io::Result<Ru
 struct LastEvents {
     outcome: Option<Outcome>,
     iteration: Option<IterationNumber>,
+    has_jobs: bool,
 }
 
 /// Finds the last iteration, and the end of the run if nothing came after it. A first line that is
@@ -146,6 +175,7 @@ fn find_last_events(bytes: &[u8]) -> Option<LastEvents> {
                 }
             }
             "run_resumed" => last.outcome = None,
+            "job_assigned" => last.has_jobs = true,
             _ => {}
         }
     }
@@ -191,6 +221,34 @@ mod tests {
         check(&[first.clone(), started.clone(), ended.clone(), resumed], &(Some(5), None, 3));
         check(&[first, started, long, ended], &(Some(5), complete, 3));
         check(&["garbage".into()], &(None, None, 0));
+    }
+
+    #[test]
+    fn a_run_with_nothing_to_do_is_not_shown() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let write = |id: &str, lines: &[String]| {
+            let run = directory.path().join("runs").join(id);
+            fs::create_dir_all(&run).expect("made");
+            fs::write(run.join("journal.jsonl"), lines.join("\n")).expect("written");
+            find_run_to_show(directory.path()).expect("a run").id.0
+        };
+        let started =
+            event(r#"{"type":"iteration_started","iteration":1,"role":"prompt","task":null}"#);
+        let ended = event(r#"{"type":"run_ended","outcome":{"end":"complete"}}"#);
+        let left =
+            r#"{"type":"run_ended","outcome":{"end":"tasks_left","failed":[],"waiting":[]}}"#;
+        let first = FIRST.to_owned();
+        let empty = [first.clone(), ended.clone()];
+        assert_eq!(write("20260101-000000-aaaa", &empty), "20260101-000000-aaaa");
+        let work = [first.clone(), started, ended];
+        assert_eq!(write("20260102-000000-bbbb", &work), "20260102-000000-bbbb");
+        assert_eq!(write("20260103-000000-cccc", &empty), "20260102-000000-bbbb");
+        let nothing = [first.clone(), event(left)];
+        assert_eq!(write("20260104-000000-dddd", &nothing), "20260102-000000-bbbb");
+        let job = event(r#"{"type":"job_assigned"}"#);
+        let jobs = [first.clone(), job, event(left)];
+        assert_eq!(write("20260105-000000-eeee", &jobs), "20260105-000000-eeee");
+        assert_eq!(write("20260106-000000-ffff", &[first]), "20260106-000000-ffff");
     }
 
     #[test]

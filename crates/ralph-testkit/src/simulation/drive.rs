@@ -389,6 +389,7 @@ pub(super) fn name_outcome(outcome: &Outcome) -> &'static str {
         Outcome::Complete => "complete",
         Outcome::IterationsUsedUp { .. } => "iterations-used-up",
         Outcome::NothingChanges { .. } => "nothing-changes",
+        Outcome::SameFailure { .. } => "same-failure",
         Outcome::BudgetUsedUp { .. } => "budget-used-up",
         Outcome::LimitTooLong { .. } => "limit-too-long",
         Outcome::AgentFailed { .. } => "agent-failed",

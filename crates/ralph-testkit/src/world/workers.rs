@@ -288,7 +288,7 @@ fn adapt_recipe(job: &Job, base: &str) -> Recipe {
     if let (Work::Tasks(work), Some(_)) = (&mut recipe.work, &job.assignment.start_tree) {
         let (head, branch) = (Some(CommitId("0+0".to_owned())), Some(MAIN.to_owned()));
         let tree = Some(TreeId(base.to_owned()));
-        work.restored_onto = Some(Checkpoint::Git { head, branch, tree });
+        work.restored_onto = Some(Box::new(Checkpoint::Git { head, branch, tree }));
     }
     recipe
 }

@@ -26,8 +26,8 @@ the exit codes, `ralph help prompts` says what makes a good prompt.";
 
 pub(super) const LOOKING_BACK: &str = "\
 Examples:
-  ralph log --follow                the steps of a run that another terminal drives
-  ralph log --tui --follow          also what its agent does, on the full screen
+  ralph log --follow                a run of another terminal, and what its agent does
+  ralph log --tui --follow          the same on the full screen
   ralph log --task US-003           all that happened to one task
   ralph log --iteration 4 --raw     what the agent wrote in iteration 4
   ralph log --json --since 2h       the events of two hours, for a program";

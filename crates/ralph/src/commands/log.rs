@@ -10,6 +10,7 @@ use ralph_core::plain::Plain;
 use ralph_core::tasks::job::find_task_of;
 use ralph_io::clock;
 use ralph_io::store::raw::RawReader;
+use ralph_io::store::runs::RunSummary;
 use ralph_io::store::{RunLock, runs};
 use ralph_model::control::ControlRequest;
 use ralph_model::event::{Event, Recorded};
@@ -55,7 +56,7 @@ pub(crate) fn main(common: &CommonArgs, args: &LogArgs) -> Result<ExitStatus, Cl
     let options = ViewOptions {
         style: screen.style,
         verbosity: screen.verbosity,
-        shows_agent: false,
+        shows_agent: args.follow && loaded.settings.stream_agent_output,
         clock: WallClock { zone: clock::find_local_zone(), now: clock::now },
         columns: || None,
     };
@@ -70,6 +71,9 @@ pub(crate) fn main(common: &CommonArgs, args: &LogArgs) -> Result<ExitStatus, Cl
         // Checked before the journal: events written in between are seen in the next round.
         let is_active = RunLock::find_holder(layout.state()).is_some();
         journals.print_new_events()?;
+        if is_active {
+            journals.print_running_calls();
+        }
         if !args.follow || !(is_active || args.forever) || !journals.has_reader() {
             journals.check_filter_matches()?;
             return Ok(ExitStatus::Complete);
@@ -181,22 +185,24 @@ fn is_about(event: &Event, about: &TaskId) -> bool {
     matches!(event, Event::TaskSkipped { task, .. } if task == about)
 }
 
-/// Returns the named run, or the last one.
+/// Returns the named run, or the last one that did something.
 pub(super) fn choose_run(state: &Path, named: Option<&str>) -> Result<RunId, CliError> {
-    let known = runs::list_runs(state);
-    let mut begun = known.into_iter().filter(|run| run.started.is_some());
     match named {
-        None => begun.next().ok_or_else(|| {
+        None => runs::find_run_to_show(state).ok_or_else(|| {
             CliError::for_input("there is no run in this directory yet").with_hint(
                 "`ralph run` or `ralph build` starts one; `-C DIR` looks in another directory",
             )
         }),
-        Some(name) => begun.find(|run| run.id.0 == name).ok_or_else(|| {
+        Some(name) => find_run(state, name).ok_or_else(|| {
             CliError::for_input(format!("there is no run `{name}` in this directory"))
                 .with_hint("without a name, the last run is used; `ralph status` shows its id")
         }),
     }
     .map(|run| run.id)
+}
+
+fn find_run(state: &Path, name: &str) -> Option<RunSummary> {
+    runs::list_newest_first(state).find(|run| run.started.is_some() && run.id.0 == name)
 }
 
 /// Prints the raw streams of all calls, or of those of one iteration, in the order of the calls.

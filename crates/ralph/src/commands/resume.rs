@@ -44,8 +44,10 @@ pub(crate) fn main(common: &CommonArgs, args: &ResumeArgs) -> Result<ExitStatus,
     }
     let chosen = chosen?;
     let outcome = known.iter().find(|it| it.id == chosen).and_then(|it| it.outcome.as_ref());
-    let access = matches!(outcome, Some(Outcome::SandboxBlocked { .. }))
-        .then(|| recipe::build_sandbox_policy(&loaded));
+    // The sandbox may be why: then the user has changed what it allows.
+    let may_be_blocked =
+        matches!(outcome, Some(Outcome::SandboxBlocked { .. } | Outcome::AgentFailed { .. }));
+    let access = may_be_blocked.then(|| recipe::build_sandbox_policy(&loaded));
     let change = |recipe: &Recipe| change_recipe(recipe, &args.limits, access.as_ref());
     let options = read_start_options(args.include_dirty, args.set_aside, &args.limits);
     let options = StartOptions { config: args.config.clone(), ..options };
@@ -104,7 +106,7 @@ fn choose_run(known: &[RunSummary], named: Option<&str>) -> Result<RunId, CliErr
 }
 
 /// Returns the recipe with the limits that the user changed, if any, and with what the settings
-/// allow now, if a gate was blocked by the sandbox.
+/// allow now, if a gate was blocked by the sandbox or an agent failed.
 fn change_recipe(
     recipe: &Recipe,
     limits: &LimitArgs,

@@ -47,7 +47,8 @@ pub(crate) fn main(common: &CommonArgs, args: &StatusArgs) -> Result<ExitStatus,
     let loaded = project.load_settings(None, Vec::new())?;
     let repository = project.find_repository(&Watch::new_detached())?;
     let layout = project.find_layout_in(&loaded, repository.as_ref())?;
-    let mut last = match runs::find_last_run(layout.state()) {
+    let newest = runs::find_last_run(layout.state()).map(|run| run.id);
+    let mut last = match runs::find_run_to_show(layout.state()) {
         Some(run) => Some((layout.run_dir(&run.id), FollowedRun::open(&layout.run_dir(&run.id))?)),
         None => None,
     };
@@ -82,6 +83,10 @@ pub(crate) fn main(common: &CommonArgs, args: &StatusArgs) -> Result<ExitStatus,
                 Some(seen) => seen.describe(holder, &screen.style),
                 None => "No run yet in this directory.\n".to_owned(),
             };
+            let later = seen.as_ref().zip(newest.as_ref());
+            if let Some((_, newest)) = later.filter(|(seen, id)| seen.state.run != **id) {
+                text.push_str(&format!("\nRun {newest} came later and had nothing to do.\n"));
+            }
             text.push_str(&plan_status.map_or_else(String::new, |it| it.describe(&screen.style)));
             let reminder = format_reminder(count_open_proposals(&project, &loaded, &layout));
             if !reminder.is_empty() {

@@ -112,7 +112,7 @@ impl WorkerRun {
         let onto = git
             .restore_start_tree(&self.run, tree, &self.list)
             .map_err(CliError::from_git_error)?;
-        work.restored_onto = Some(onto);
+        work.restored_onto = Some(Box::new(onto));
         Ok(())
     }
 }

@@ -307,6 +307,32 @@ fn bad_input_and_a_full_inbox_are_handled() {
 }
 
 #[test]
+fn a_followed_log_shows_what_the_running_agent_does() {
+    let sealed = sealed();
+    let tool = json!({ "tool": { "name": "Bash", "summary": "make check", "output": "fine" } });
+    let calls = json!([{ "do": [
+        tool, { "touch": "begun" }, { "waitFor": { "path": "continue", "seconds": 50.0 } },
+        { "claim": "DONE" }
+    ] }]);
+    sealed.write_script(&calls, &json!({}));
+    let running = sealed.start_ralph(&["run", "-p", "base"]);
+    sealed.wait_for("begun");
+    let seen = sealed.root().join("seen");
+    let mut log = sealed.build_command(env!("CARGO_BIN_EXE_ralph"));
+    log.args(["log", "--follow"]).stdout(File::create(&seen).expect("a file"));
+    let mut log = log.spawn().expect("it starts");
+    let read = || fs::read_to_string(&seen).expect("a file");
+    wait_until("the tool call in the log", || read().contains("make check"));
+    sealed.write_file("continue", "");
+    running.wait_for_end().expect_code(0);
+    log.wait().expect("it ends with the run");
+    assert!(read().contains("Run ended: complete"), "{}", read());
+    assert_eq!(read().matches("make check").count(), 1, "{}", read());
+    let later = sealed.run_ralph(&["log"]).expect_code(0).stdout;
+    assert!(!later.contains("make check"), "{later}");
+}
+
+#[test]
 fn a_log_is_followed_across_a_pause_an_end_and_a_resume() {
     let sealed = sealed();
     let mut running = under_way(&sealed);

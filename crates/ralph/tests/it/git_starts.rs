@@ -87,8 +87,8 @@ fn a_prompt_starts_git_twice_and_then_once_an_iteration() {
 }
 
 #[test]
-fn a_prompt_without_commits_starts_git_once_before_the_first_agent() {
+fn a_prompt_without_commits_starts_git_twice_and_then_once_an_iteration() {
     let sealed = prepare(json!({ "commit": "none" }));
     sealed.run_ralph(&["run", "-p", "work", "-m", "4"]).expect_code(1);
-    check(&sealed, 1, 1);
+    check(&sealed, 2, 1);
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use ralph_testkit::sealed::{Running, Sealed, merge_into};
 
-use crate::{repository, run};
+use crate::{first_then, repository, run};
 
 /// An agent that writes a file, reports completion, and writes commit messages.
 fn worker() -> Value {
@@ -324,6 +324,23 @@ fn the_end_of_a_run_names_the_changed_files_and_whether_they_are_committed() {
     let end = run(&sealed, &[]).expect_code(0);
     assert!(!end.stderr.contains(note), "{}", end.stderr);
     assert!(end.stderr.contains("changed: 1 file: work.txt\n"), "{}", end.stderr);
+}
+
+#[test]
+fn what_was_uncommitted_before_is_no_change_of_the_run() {
+    let sealed = repository();
+    sealed.write_file("notes.txt", "one\n");
+    let work = json!([{ "write": { "path": "work.txt", "text": "work\n" } }, { "text": "More." }]);
+    let calls = first_then(work, json!([{ "claim": "DONE" }]));
+    sealed.write_script(&calls, &json!({}));
+    committed(&sealed);
+    sealed.write_file("notes.txt", "two\n");
+    sealed.write_file("new.txt", "new\n");
+    let end = run(&sealed, &[]).expect_code(0);
+    assert!(end.stderr.contains("changed: 1 file: work.txt"), "{}", end.stderr);
+    assert!(!end.stderr.contains("notes.txt"), "{}", end.stderr);
+    let report = sealed.run_ralph(&["report"]).expect_code(0).stdout;
+    assert!(report.contains("## Changed files: 1\n"), "{report}");
 }
 
 #[test]

@@ -207,6 +207,49 @@ fn iterations_that_change_nothing_end_the_run() {
 }
 
 #[test]
+fn iterations_that_fail_for_the_same_reason_end_the_run() {
+    let refused = json!([{ "write": { "path": "locked.txt", "text": "x" } }, { "claim": "DONE" }]);
+    let idle = json!([{ "claim": "DONE" }]);
+    let protect = json!({ "protect": ["locked.txt"] });
+    let gate = json!({ "gates": [{ "name": "tests", "kind": "test", "command": "false" }] });
+    for (actions, settings, reason) in
+        [(refused, protect, "protected paths"), (idle, gate, "tests")]
+    {
+        let sealed = repository();
+        sealed.write_script(&always(actions), &settings);
+        commit_all(&sealed);
+        let end = sealed.run_ralph(&["run", "-p", "Do it.", "-m", "9"]).expect_code(1);
+        let shown = end.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
+        let warning = format!(
+            "two iterations in a row failed for the same reason ({reason}); the run ends after 3 of them"
+        );
+        assert_eq!(shown.matches(&warning).count(), 1, "{}", end.stderr);
+        let outcome = format!(
+            "not complete: stuck, the last 3 iterations failed for the same reason ({reason})"
+        );
+        assert!(shown.contains(&outcome), "{}", end.stderr);
+        // What the first iteration changed is known only if the tree before it was recorded.
+        let first = sealed.find_events("iteration_started").len();
+        assert!((3..=4).contains(&first), "{reason}: {first}");
+        sealed.run_ralph(&["resume"]).expect_code(1);
+        assert_eq!(sealed.find_events("iteration_started").len(), first + 3, "{reason}");
+    }
+}
+
+#[test]
+fn a_gate_may_fail_alike_while_the_agent_makes_changes() {
+    let sealed = repository();
+    let calls = json!([
+        { "when": { "call": 5 }, "do": [{ "write": { "path": "ok", "text": "" } }, { "claim": "DONE" }] },
+        { "do": [{ "run": { "command": "echo x >> log" } }, { "claim": "DONE" }] }
+    ]);
+    sealed.write_script(&calls, &json!({ "guardrails": [{ "command": "test -f ok" }] }));
+    commit_all(&sealed);
+    sealed.run_ralph(&["run", "-p", "Do it.", "-m", "9"]).expect_code(0);
+    assert_eq!(sealed.find_events("iteration_started").len(), 5);
+}
+
+#[test]
 fn an_agent_that_reads_that_nothing_changed_finishes() {
     let sealed = repository();
     let reported = json!({ "promptContains": "it changed nothing" });
@@ -377,4 +420,20 @@ fn the_call_for_a_commit_message_names_the_changed_files() {
     sealed.run_ralph(&["run", "-p", "Write a.txt."]).expect_code(0);
     let prompts = sealed.prompts();
     assert!(prompts[1].contains("The changed files:\na.txt | +1 -0\n"), "{}", prompts[1]);
+}
+
+#[test]
+fn restored_files_are_not_among_the_changed_ones() {
+    let sealed = repository();
+    let actions = json!([
+        { "write": { "path": "locked.txt", "text": "x" } },
+        { "write": { "path": "work.txt", "text": "x" } },
+        { "text": "Hm." }
+    ]);
+    sealed.write_script(&always(actions), &json!({ "protect": ["locked.txt"] }));
+    commit_all(&sealed);
+    let end = sealed.run_ralph(&["run", "-p", "Do it.", "-m", "1"]).expect_code(1);
+    assert!(end.stderr.contains("changed: 1 file: work.txt,"), "{}", end.stderr);
+    let report = sealed.run_ralph(&["report"]).expect_code(0).stdout;
+    assert!(report.contains("## Changed files: 1\n"), "{report}");
 }

@@ -55,7 +55,9 @@ pub fn render_attempt_prompt(
     let recipe = &state.recipe;
     let keeping = ListOwnership::for_recipe(recipe, &frame.companions.tasks)?;
     let record = failure::list_attempts(&log, recipe);
-    let is_restored = recipe.task_work().is_some_and(|work| work.restored_onto.is_some());
+    let work = recipe.task_work();
+    let is_restored = work.is_some_and(|work| work.restored_onto.is_some());
+    let restored_conflicts = work.map(|work| work.restored_conflicts.as_slice());
     let record = record.or_else(|| is_restored.then(|| failure::RESTORED.to_owned()));
     let (feedback, _) = super::split_feedback(&state.feedback);
     let broken = list_broken_gates(state);
@@ -71,7 +73,7 @@ pub fn render_attempt_prompt(
     let before: Vec<&Handoff> = handoffs.iter().rev().skip(1).collect();
     let dependencies =
         (state.tasks.as_ref()).map(|tasks| describe_dependencies(&tasks.list, task, &before));
-    let job = recipe.task_work().and_then(|work| work.job.as_deref());
+    let job = work.and_then(|work| work.job.as_deref());
     let others = job.map(|job| describe_other_workers(&job.others)).unwrap_or_default();
     let related: Vec<String> = dependencies.into_iter().chain([others]).collect();
     let related = related.iter().filter(|it| !it.is_empty()).map(String::as_str);
@@ -91,7 +93,10 @@ pub fn render_attempt_prompt(
         patch: &gathered.patch,
         context: &gathered.files,
         is_restored,
-        conflicts: job.map(|job| job.conflicts.as_slice()).unwrap_or_default(),
+        conflicts: job
+            .map(|job| job.conflicts.as_slice())
+            .or(restored_conflicts)
+            .unwrap_or_default(),
         last_outcome: last.and_then(|last| last.outcome.as_ref()).or(log.last_outcome.as_ref()),
         handoffs: &handoffs,
         memory: state.memory.as_deref(),

@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 
-use ralph_model::attempt::{Attempt, AttemptLog, MERGE_CAUSE, REVIEW_CAUSE};
+use ralph_model::attempt::{Attempt, AttemptLog, MERGE_CAUSE, RESTORE_CAUSE, REVIEW_CAUSE};
 use ralph_model::handoff::{Handoff, WorkOutcome};
 use ralph_model::recipe::Recipe;
 use ralph_model::refusal::RefusalKind;
@@ -165,6 +165,12 @@ fn locate_last_changes(parts: &TaskParts<'_>) -> String {
         Some(WorkOutcome::Failed { at }) if parts.is_restored && at == MERGE_CAUSE => {
             describe_merged_tree(parts.conflicts)
         }
+        Some(WorkOutcome::Failed { at }) if parts.is_restored && at == RESTORE_CAUSE => {
+            describe_restored_conflicts(parts.conflicts)
+        }
+        None if parts.is_restored && !parts.conflicts.is_empty() => {
+            describe_restored_conflicts(parts.conflicts)
+        }
         _ if parts.is_restored => {
             format!("{STILL_THERE} If they are complete now, only hand them in.")
         }
@@ -180,17 +186,31 @@ fn locate_last_changes(parts: &TaskParts<'_>) -> String {
     }
 }
 
+/// Describes the work tree of a task that failed before and whose restored work conflicts with what
+/// has landed since.
+fn describe_restored_conflicts(conflicts: &[String]) -> String {
+    format!(
+        "Their changes are in the work tree again, uncommitted and merged with what has landed since. {}",
+        describe_conflicts(conflicts)
+    )
+}
+
+/// Names files with conflict markers, and says what to do about them.
+fn describe_conflicts(conflicts: &[String]) -> String {
+    let conflicts: Vec<String> = conflicts.iter().map(|path| format!("`{path}`")).collect();
+    format!(
+        "These files have conflict markers (`<<<<<<<`, `=======`, `>>>>>>>`): {}. Resolve them so that the work of both sides is kept.",
+        conflicts.join(", ")
+    )
+}
+
 /// Describes the work tree of a task that starts again because its work could not land.
 fn describe_merged_tree(conflicts: &[String]) -> String {
-    let conflicts: Vec<String> = conflicts.iter().map(|path| format!("`{path}`")).collect();
     let what = if conflicts.is_empty() {
         "The merge had no conflicts, but the result is not right: make it fit what has landed."
             .to_owned()
     } else {
-        format!(
-            "These files have conflict markers (`<<<<<<<`, `=======`, `>>>>>>>`): {}. Resolve them so that the work of both sides is kept.",
-            conflicts.join(", ")
-        )
+        describe_conflicts(conflicts)
     };
     format!(
         "The last attempt was complete and passed its checks, but other tasks landed while it was made. The work tree has its changes merged with theirs, uncommitted; `git diff HEAD` shows them. {what} Then run the checks and hand it in. Do not do the task a second time."

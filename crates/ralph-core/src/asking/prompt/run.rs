@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 
 use ralph_model::ids::{IterationNumber, Role};
 use ralph_model::recipe::{
-    CommitPolicy, Completion, PromptSource, Recipe, RunPrompt, Template, TemplatePlace, Work,
+    CommitOwner, CommitPolicy, Completion, PromptSource, Recipe, RunPrompt, Template,
+    TemplatePlace, Work,
 };
 
 use super::orientation::describe_surroundings;
@@ -87,7 +88,10 @@ impl<'a> RunFrame<'a> {
             values: &source.values,
             gates,
             protected: recipe.protected_names(),
-            uncommitted: &recipe.uncommitted_before,
+            uncommitted: match recipe.ownership().commits {
+                CommitOwner::Agent => &recipe.uncommitted_before,
+                CommitOwner::Ralph | CommitOwner::AgentAtWill | CommitOwner::NoOne => &[],
+            },
             commits: &[],
             signal,
         }

@@ -8,19 +8,19 @@ use crate::checking::stuck::is_error_line;
 /// Longer lines are read in parts; no tool prints the reason after that many bytes.
 const LONGEST_LINE: usize = 2048;
 
-/// The longest part that is kept of the first error between the two ends.
+/// The longest part that is kept of the line that reports the first error.
 const LONGEST_ERROR: usize = 300;
 
 /// Keeps a bounded part of a streamed output.
 ///
-/// [`Truncate::Head`] and [`Truncate::Tail`] cut at the character. [`Truncate::Both`] keeps whole
-/// lines of both ends and, if it would be cut, the first line that reports an error.
+/// [`Truncate::Tail`] cuts at the character, and so does [`Truncate::Head`]. [`Truncate::Both`]
+/// keeps whole lines of both ends. The last two also keep the first error, if it would be cut.
 #[derive(Debug, Clone)]
 pub struct OutputExcerpt {
     part: Truncate,
     ends: Excerpt,
     lines: BoundedLines,
-    first_error: Option<String>,
+    first_error: FirstError,
 }
 
 impl OutputExcerpt {
@@ -30,50 +30,82 @@ impl OutputExcerpt {
             part,
             ends: Excerpt::new(limit, part),
             lines: BoundedLines::new(LONGEST_LINE),
-            first_error: None,
+            first_error: FirstError { text: String::new(), room: limit / 5, is_complete: false },
         }
     }
 
     /// Processes the next chunk of plain text, cut anywhere.
     pub fn feed_text(&mut self, piece: &str) {
         self.ends.feed_text(piece);
-        if self.part == Truncate::Both && self.first_error.is_none() {
+        if self.part != Truncate::Tail && !self.first_error.is_complete {
             let first_error = &mut self.first_error;
-            self.lines.feed_text(piece, |line| keep_error(first_error, line));
+            self.lines.feed_text(piece, |line| first_error.take_line(line));
         }
     }
 
     /// Returns the kept text, with a mark where something is missing.
     pub fn to_text(&self) -> String {
-        match (self.part, self.ends.cut_ends()) {
-            (Truncate::Both, Some((head, tail))) => self.join_ends(head, tail),
-            (Truncate::Head | Truncate::Tail | Truncate::Both, _) => self.ends.to_text(),
-        }
-    }
-
-    fn join_ends(&self, head: &str, tail: &str) -> String {
-        let (head, tail) = (drop_last_part(head), drop_first_part(tail));
         let mut first_error = self.first_error.clone();
-        self.lines.clone().finish_line(|line| keep_error(&mut first_error, line));
-        let is_shown = |error: &String| head.contains(error) || tail.contains(error);
-        match first_error.filter(|error| !is_shown(error)) {
-            None => format!("{head}\n{TRUNCATED}\n{tail}"),
-            Some(error) => {
-                // The error replaces the last lines of the head.
-                let room = head.chars().count().saturating_sub(error.chars().count());
-                let end = head.char_indices().nth(room).map_or(head.len(), |(at, _)| at);
-                let head = if end == head.len() { head } else { drop_last_part(&head[..end]) };
-                let break_after_head = if head.is_empty() { "" } else { "\n" };
-                format!("{head}{break_after_head}{TRUNCATED}\n{error}\n{TRUNCATED}\n{tail}")
+        self.lines.clone().finish_line(|line| first_error.take_line(line));
+        let error = first_error.text.trim_end();
+        match (self.part, self.ends.cut_ends()) {
+            (Truncate::Both, Some((head, tail))) => {
+                join_ends(drop_last_part(head), error, drop_first_part(tail))
             }
+            (Truncate::Head, Some((head, _))) if !error.is_empty() && !head.contains(error) => {
+                format!("{}{TRUNCATED}\n{error}\n{TRUNCATED}", make_room(head, error))
+            }
+            (Truncate::Head | Truncate::Tail | Truncate::Both, _) => self.ends.to_text(),
         }
     }
 }
 
-fn keep_error(first: &mut Option<String>, line: &str) {
-    if first.is_none() && is_error_line(line) {
-        *first = Some(line.trim().chars().take(LONGEST_ERROR).collect());
+/// The first line that reports an error, and the lines after it, which often say why.
+#[derive(Debug, Clone)]
+struct FirstError {
+    text: String,
+    /// How many characters of further lines are kept.
+    room: usize,
+    is_complete: bool,
+}
+
+impl FirstError {
+    fn take_line(&mut self, line: &str) {
+        if self.is_complete {
+            return;
+        }
+        let line = line.trim_end();
+        if self.text.is_empty() {
+            if is_error_line(line) {
+                self.text = line.trim().chars().take(LONGEST_ERROR).collect();
+                self.room = self.room.saturating_sub(self.text.chars().count());
+            }
+            return;
+        }
+        let length = line.chars().count() + 1;
+        self.is_complete = length > self.room;
+        if !self.is_complete {
+            self.room -= length;
+            self.text.push('\n');
+            self.text.push_str(line);
+        }
     }
+}
+
+fn join_ends(head: &str, error: &str, tail: &str) -> String {
+    if error.is_empty() || head.contains(error) || tail.contains(error) {
+        return format!("{head}\n{TRUNCATED}\n{tail}");
+    }
+    format!("{}{TRUNCATED}\n{error}\n{TRUNCATED}\n{tail}", make_room(head, error))
+}
+
+/// Returns the beginning without its last lines, which the error replaces.
+fn make_room(head: &str, error: &str) -> String {
+    let room = head.chars().count().saturating_sub(error.chars().count());
+    let end = head.char_indices().nth(room).map_or(head.len(), |(at, _)| at);
+    let head = if end == head.len() { head } else { drop_last_part(&head[..end]) };
+    let break_after_head = if head.is_empty() { "" } else { "\n" };
+    format!("{head}{break_after_head}")
 }
 
 /// Removes a last line that was cut, unless that is most of the text.
@@ -169,6 +201,20 @@ mod tests {
             let mut excerpt = OutputExcerpt::new(10, part);
             excerpt.feed_text(&numbered(99));
             assert_eq!(excerpt.to_text(), expect);
+        }
+    }
+
+    #[test]
+    fn the_lines_after_the_first_error_are_kept() {
+        let failure = "not ok 61 - adds\n  ---\n  error: 'sum is wrong'\n  expected: 3\n";
+        let output =
+            format!("> a@1.0.0 test\n> node --test\n{}{failure}{}", numbered(99), numbered(99));
+        for part in [Truncate::Both, Truncate::Head] {
+            let mut excerpt = OutputExcerpt::new(400, part);
+            excerpt.feed_text(&output);
+            let kept = excerpt.to_text();
+            assert!(kept.contains(&format!("{TRUNCATED}\n{failure}")), "{kept}");
+            assert!(kept.chars().count() <= 400 + 2 * (TRUNCATED.len() + 2), "{kept}");
         }
     }
 

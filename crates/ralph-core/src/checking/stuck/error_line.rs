@@ -28,8 +28,9 @@ const STARTS: [&str; 21] = [
 ];
 
 /// Parts of lines that report an error, in lower case.
-const PARTS: [&str; 10] = [
+const PARTS: [&str; 11] = [
     "error:",
+    "error [err_",
     "exception:",
     ": error ",
     " panicked at ",
@@ -62,6 +63,7 @@ mod tests {
             "src/a.c:3:4: error: expected ';'",
             "src/a.ts(3,4): error TS2304: Cannot find name 'x'.",
             "[ERROR] COMPILATION ERROR :",
+            "AssertionError [ERR_ASSERTION]: -1 == 0",
             "ImportError: cannot import name 'Token' (src/tokens.py)",
             "E   assert 1 == 2",
             "FAILED tests/test_a.py::test_b - assert 1 == 2",

@@ -6,6 +6,7 @@ use ralph_model::event::Event;
 use ralph_model::gate::Severity;
 use ralph_model::ids::{IterationNumber, Role};
 use ralph_model::judgement::Verdict;
+use ralph_model::phase::Iteration;
 use ralph_model::plan::PlanState;
 use ralph_model::recipe::{CommitOwner, PlanPart};
 use ralph_model::worktree::TreeDiff;
@@ -14,6 +15,7 @@ use super::{Engine, EngineError};
 use crate::ports::View;
 use crate::run_loop::choose::select_due_gates;
 use crate::run_loop::judge;
+use crate::run_loop::repeated_failure::find_repeated_failure;
 
 impl Engine<'_> {
     /// Returns a warning if this attempt took the task past its soft time limit.
@@ -92,6 +94,18 @@ impl Engine<'_> {
         })
     }
 
+    /// Returns a warning about the second iteration in a row on a prompt that failed for the same
+    /// reason, where a limit of such iterations ends the run.
+    fn find_repetition_warning(&self) -> Option<String> {
+        let limit = self.state.recipe.limits.unchanged.filter(|_| self.state.tasks.is_none())?;
+        let find = |current: &Iteration| find_repeated_failure(&self.state, current);
+        let repeated = self.map_current(find).flatten().filter(|it| it.iterations == 2)?;
+        Some(format!(
+            "two iterations in a row failed for the same reason ({}); the run ends after {limit} of them",
+            repeated.names().join(", ")
+        ))
+    }
+
     /// Returns warnings about a compaction.
     pub(super) fn find_compaction_warnings(
         &self,
@@ -118,6 +132,7 @@ impl Engine<'_> {
         let mut remarks = self.find_completion_warnings(&judgement);
         remarks.extend(self.find_compaction_warnings(&judgement));
         remarks.extend(self.find_idle_warning(&judgement));
+        remarks.extend(self.find_repetition_warning());
         self.record_event(Event::Judged { judgement: Box::new(judgement) })?;
         for text in overdue.into_iter().chain(remarks) {
             self.record_event(Event::Warned { text })?;

@@ -3,8 +3,9 @@
 //! Not here: gates (`checking`).
 
 use ralph_model::event::Event;
+use ralph_model::glob;
 use ralph_model::ids::Role;
-use ralph_model::worktree::{Checkpoint, History};
+use ralph_model::worktree::{Checkpoint, History, Observation};
 
 use super::checking::describe_kept_ref;
 use super::{Engine, StepError};
@@ -22,14 +23,17 @@ impl Engine<'_> {
         let mut observation = self.ports.vcs.observe(&base, &watched)?;
         let mut kept = None;
         let is_unsure = self.state.may_repeat_history_reset;
+        let is_outside =
+            observation.as_ref().is_some_and(|seen| self.has_commits_outside_scope(seen));
         if let Some(seen) = &observation
             && (self.is_forbidden_history(seen.history)
+                || is_outside
                 || (is_unsure && self.can_have_been_reset(seen.history)))
         {
             kept = self.ports.vcs.reset_history(&self.git_mark(), &base)?;
         }
         if let Some(seen) = &observation
-            && (self.is_forbidden_history(seen.history) || kept.is_some())
+            && (self.is_forbidden_history(seen.history) || is_outside || kept.is_some())
         {
             let action = match seen.history {
                 History::Advanced { commits: 1 } => "made a commit".to_owned(),
@@ -43,6 +47,10 @@ impl Engine<'_> {
                 format!(
                     "the user or a gate {action} during a merge, so the changes are part of what \
                      lands: the history was restored{place}"
+                )
+            } else if is_outside {
+                format!(
+                    "the agent {action} with files outside its scope: the history was restored{place}"
                 )
             } else {
                 format!(
@@ -72,12 +80,14 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// Returns the files with conflict markers among those that were in conflict when the job of
-    /// this run began.
+    /// Returns the files with conflict markers among those that were in conflict when the job or
+    /// the work on a failed task began.
     fn find_conflict_markers(&mut self) -> Vec<String> {
         let work = self.state.recipe.task_work();
-        let paths = work.and_then(|work| work.job.as_deref()).map(|job| job.conflicts.clone());
-        let mut paths = paths.unwrap_or_default();
+        let of_job = work.and_then(|work| work.job.as_deref()).map(|job| &job.conflicts);
+        let restored = work.map(|work| &work.restored_conflicts);
+        let mut paths: Vec<String> =
+            of_job.into_iter().chain(restored).flatten().cloned().collect();
         let is_marker = |line: &str| line.starts_with("<<<<<<<") || line.starts_with(">>>>>>>");
         paths.retain(|path| {
             let file = ProjectText::Excerpt { path: path.clone(), chars: MARKED_CHARS };
@@ -87,9 +97,23 @@ impl Engine<'_> {
         paths
     }
 
+    /// Returns whether the agent committed files outside its scope. Restoring them would leave a
+    /// change that takes them out of its commits, so those are reset.
+    fn has_commits_outside_scope(&self, seen: &Observation) -> bool {
+        let has_commits = matches!(seen.history, History::Advanced { .. });
+        let is_outside = |path: &String| {
+            !glob::is_in_scope(&self.state.recipe.scope, path) && !seen.uncommitted.contains(path)
+        };
+        has_commits
+            && !self.is_forbidden_history(seen.history)
+            && seen.files.iter().any(|file| is_outside(&file.path))
+    }
+
     /// Returns whether an unchanged history may have been reset by an earlier process.
     pub(super) fn can_have_been_reset(&self, history: History) -> bool {
-        history == History::Same && self.is_forbidden_history(History::Rewritten)
+        let can_be_reset =
+            self.is_forbidden_history(History::Rewritten) || !self.state.recipe.scope.is_empty();
+        history == History::Same && can_be_reset
     }
 
     /// Returns whether the history changed in a way that the recipe does not allow to

@@ -67,7 +67,7 @@ impl Engine<'_> {
             self.record_event(Event::Rechecked { survey: now })?;
         }
         let Some(output) = refusal else { return Ok(Recheck::Same) };
-        self.record_refusal(RefusalKind::CommitHook, output)?;
+        self.record_refusal(RefusalKind::CommitHook, output, Vec::new())?;
         Ok(Recheck::Again)
     }
 
@@ -204,7 +204,7 @@ impl Engine<'_> {
                  changes nothing; delete files that are generated and add them to `.gitignore`:\n- {}",
                 paths.join("\n- ")
             );
-            self.record_refusal(RefusalKind::UnstableFiles, output)?;
+            self.record_refusal(RefusalKind::UnstableFiles, output, Vec::new())?;
             return Ok(Recheck::Again);
         }
         self.warn(format!("{cause}, so all gates run again: {}", paths.join(", ")))?;

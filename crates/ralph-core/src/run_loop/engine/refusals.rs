@@ -4,7 +4,7 @@
 
 use ralph_model::event::Event;
 use ralph_model::refusal::{Refusal, RefusalKind};
-use ralph_model::worktree::{Checkpoint, Observation, describe_git_tampering};
+use ralph_model::worktree::{Checkpoint, describe_git_tampering};
 
 use super::checking::describe_kept_ref;
 use super::{Engine, EngineError, StepError, ViewKind};
@@ -17,8 +17,14 @@ impl Engine<'_> {
     pub(super) fn refuse_work(&mut self, kind: RefusalKind) -> Result<(), StepError> {
         let seen = self.map_current(|current| current.observation().cloned()).flatten();
         let Some(seen) = seen else { return Ok(()) };
+        let mut restored = Vec::new();
         let output = match kind {
-            RefusalKind::ProtectedPaths => self.refuse_paths(&seen)?,
+            RefusalKind::ProtectedPaths => {
+                restored = self
+                    .map_current(|it| choose::find_forbidden_paths(&self.state, it, &seen))
+                    .unwrap_or_default();
+                self.refuse_paths(&restored)?
+            }
             // Once committed, secrets are hard to remove.
             RefusalKind::Secrets => leak::format_leak_feedback(&seen.leaks),
             // The files have been restored.
@@ -29,29 +35,27 @@ impl Engine<'_> {
             ),
             RefusalKind::UnstableFiles | RefusalKind::CommitHook => return Ok(()),
         };
-        self.record_refusal(kind, output)?;
+        self.record_refusal(kind, output, restored)?;
         Ok(())
     }
 
-    /// Records a refusal.
+    /// Records a refusal, and the changed paths that were restored.
     pub(super) fn record_refusal(
         &mut self,
         kind: RefusalKind,
         output: String,
+        restored: Vec<String>,
     ) -> Result<(), EngineError> {
         let mut hasher = ErrorHasher::new(kind.name());
         hasher.feed_text(&output);
-        let refusal = Refusal { kind, output, hash: hasher.finish_hash() };
+        let refusal = Refusal { kind, output, hash: hasher.finish_hash(), restored };
         self.record_event(Event::Refused { refusal })?;
         self.publish_view(ViewKind::Gates)
     }
 
     /// Restores protected or out-of-scope paths, and returns the feedback for the agent: it may be
     /// unable to restore them, and the user may have changed them.
-    fn refuse_paths(&mut self, seen: &Observation) -> Result<String, StepError> {
-        let paths = self
-            .map_current(|current| choose::find_forbidden_paths(&self.state, current, seen))
-            .unwrap_or_default();
+    fn refuse_paths(&mut self, paths: &[String]) -> Result<String, StepError> {
         let place = self.restore_forbidden_paths()?;
         let list = |paths: Vec<&str>| format!("\n- {}", paths.join("\n- "));
         let changed = list(paths.iter().map(String::as_str).collect());
@@ -64,17 +68,22 @@ impl Engine<'_> {
                 ),
                 format!(
                     "These paths are protected and were changed. They have been restored; do the task without touching them:{changed}{}",
-                    self.describe_protection(&paths)
+                    self.describe_protection(paths)
                 ),
             )
         } else {
             // Patterns of single files start with `/`, the project directory.
             let allowed = scope.iter().map(|it| it.as_str().trim_start_matches('/'));
             let allowed = list(allowed.collect());
+            let reset =
+                self.map_current(|current| current.checking()?.observed.as_ref()?.kept.clone());
+            let reset = reset.flatten().map_or(String::new(), |kept| {
+                format!("\nThey were in your commits, which have been reset and are kept on `{kept}`. Commit what belongs to your work again, without them.")
+            });
             (
                 format!("the agent changed files outside its scope; restored{place}"),
                 format!(
-                    "Only these paths may be changed:{allowed}\nThese were changed too, and have been restored. Do not touch them:{changed}"
+                    "Only these paths may be changed:{allowed}\nThese were changed too, and have been restored. Do not touch them:{changed}{reset}"
                 ),
             )
         };

@@ -98,7 +98,7 @@ pub(super) fn apply_in_iteration(
 /// Returns where the changes of a task begin whose first iteration starts from a checkpoint:
 /// before restored work, as long as nothing was committed since.
 fn choose_base(state: &RunState, checkpoint: &Checkpoint) -> Checkpoint {
-    let before = state.recipe.task_work().and_then(|work| work.restored_onto.as_ref());
+    let before = state.recipe.task_work().and_then(|work| work.restored_onto.as_deref());
     before.filter(|before| before.head() == checkpoint.head()).unwrap_or(checkpoint).clone()
 }
 

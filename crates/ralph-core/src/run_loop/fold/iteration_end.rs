@@ -15,6 +15,7 @@ use crate::memory::since_compaction::{AttemptOutcome, record_coding_iteration};
 use crate::ports::ListOrder;
 use crate::run_loop::fold::in_iteration::record_work_range;
 use crate::run_loop::fold::{control_events, merging, task_results};
+use crate::run_loop::repeated_failure::find_repeated_failure;
 use crate::run_loop::settle;
 use crate::tasks::next_work::{find_compaction_trigger, next_coding_task};
 
@@ -108,6 +109,7 @@ fn close_iteration(state: &mut RunState, at: Timestamp) {
     }
     control_events::drop_finished_skips(state);
     if state.tasks.is_none() {
+        state.repeated_failure = find_repeated_failure(state, &current);
         count_unchanged(state, &current);
     }
     let refusal = current.commit_refusal().map(|output| {
@@ -188,7 +190,7 @@ fn close_iteration(state: &mut RunState, at: Timestamp) {
 /// Records the files that differ after an iteration, unless its work is gone from the work tree.
 fn record_changed_files(state: &mut RunState, current: &Iteration) {
     let (
-        Some(seen),
+        Some(_),
         Role::Prompt | Role::Plan | Role::Build | Role::Implement | Role::Fix | Role::Merge,
     ) = (current.observation(), current.role)
     else {
@@ -197,7 +199,7 @@ fn record_changed_files(state: &mut RunState, current: &Iteration) {
     state.changed_files.get_or_insert_default();
     let is_gone = current.failure_branch().is_some() || current.is_rolled_back();
     if !is_gone {
-        state.unlanded_files = seen.files.iter().map(|file| file.path.clone()).collect();
+        state.unlanded_files = current.remaining_files().map(|file| file.path.clone()).collect();
     } else if state.base.is_none() {
         state.unlanded_files.clear();
     }

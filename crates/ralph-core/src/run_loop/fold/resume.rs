@@ -12,7 +12,7 @@ use crate::landing::scm;
 pub(super) fn apply_resume(state: &mut RunState, recipe: Option<&Recipe>) {
     // A run that ended regularly gets new retries; one that crashed continues with
     // what it had left.
-    state.unchanged = 0;
+    (state.unchanged, state.repeated_failure) = (0, None);
     (state.may_repeat_history_reset, state.are_hooks_tested) = (true, false);
     if let (Some(Outcome::SandboxBlocked { .. }), Some(current)) =
         (&state.outcome, &mut state.current)

@@ -112,8 +112,7 @@ impl AttemptContext<'_> {
             ListOwner::Ralph => self.work.is_document(&self.state.project, &file.path),
             ListOwner::Agent => false,
         };
-        let files = self.current.observation().into_iter().flat_map(|it| &it.files);
-        files.filter(|file| !is_ours(file)).cloned().collect()
+        self.current.remaining_files().filter(|file| !is_ours(file)).cloned().collect()
     }
 
     /// Returns whether a fix that changed nothing answers the review instead: the next

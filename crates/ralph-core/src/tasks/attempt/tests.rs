@@ -172,8 +172,7 @@ fn long_outputs_keep_both_ends() {
     let mut long: Vec<String> = (1..=1000).map(|line| line.to_string()).collect();
     long[499] = "Error: 500".to_owned();
     let cut = cut_output(&long.join("\n"));
-    let middle =
-        "\n19\n[... 480 lines truncated ...]\nError: 500\n[... 420 lines truncated ...]\n921\n";
+    let middle = "\n10\n[... 489 lines truncated ...]\nError: 500\n501\n502\n503\n504\n505\n506\n507\n508\n509\n[... 411 lines truncated ...]\n921\n";
     assert!(cut.contains(middle), "{cut}");
     assert_eq!(cut.lines().count(), 102);
     assert_eq!(cut_output("a\nb\n\n"), "a\nb");

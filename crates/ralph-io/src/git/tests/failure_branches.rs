@@ -227,23 +227,33 @@ fn failed_work_comes_back_on_top_of_what_was_done_since() {
 }
 
 #[test]
-fn work_that_no_longer_fits_is_reported_and_nothing_changes() {
+fn work_that_no_longer_fits_is_marked() {
     let world = World::new();
     fail(&world, || world.write("a.txt", "agent\n")).expect("committed");
     world.write("a.txt", "since\n");
     world.git(&["commit", "--quiet", "--all", "-m", "since"]);
     let before = world.users();
-    let conflict = TakenWork::Conflict { paths: vec!["a.txt".into()] };
-    assert_eq!(world.open().merge_failure_branch(&only_branch(&world)), Ok(conflict));
-    assert_eq!(world.users(), before);
-    // An ignored file in the way is no different.
+    let marked = TakenWork::Marked { paths: vec!["a.txt".into()] };
+    assert_eq!(world.open().merge_failure_branch(&only_branch(&world)), Ok(marked));
+    let after = world.users();
+    assert_eq!((&after.index, &after.branches), (&before.index, &before.branches));
+    let text = fs::read_to_string(world.at("a.txt")).expect("read");
+    assert!(
+        text.starts_with("<<<<<<< ") && text.contains("since\n=======\nagent\n>>>>>>> "),
+        "{text}"
+    );
+}
+
+#[test]
+fn work_whose_place_is_taken_is_reported_and_nothing_changes() {
+    // An ignored file is in the way.
     let world = World::new();
     fail(&world, || world.write("new.txt", "agent\n")).expect("committed");
     world.write(".git/info/exclude", "new.txt\n");
     world.write("new.txt", "ignored\n");
     let before = world.users();
-    let conflict = TakenWork::Conflict { paths: vec!["new.txt".into()] };
-    assert_eq!(world.open().merge_failure_branch(&only_branch(&world)), Ok(conflict));
+    let blocked = TakenWork::Blocked { paths: vec!["new.txt".into()] };
+    assert_eq!(world.open().merge_failure_branch(&only_branch(&world)), Ok(blocked));
     assert_eq!(world.users(), before);
 }
 

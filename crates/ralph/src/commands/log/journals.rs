@@ -1,5 +1,6 @@
 //! The journals that `ralph log` prints: that of the run, and with `--task` also those of the
-//! workers on the task, in the order of their events.
+//! workers on the task, in the order of their events. While a run is followed, what its agents do is
+//! printed as it comes.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -9,7 +10,7 @@ use ralph_core::run_loop::fold::{apply_event, start_state};
 use ralph_io::store::RunDir;
 use ralph_io::store::layout::find_worker_run;
 use ralph_io::store::tail::JournalTail;
-use ralph_model::event::Recorded;
+use ralph_model::event::{Event, Recorded};
 use ralph_model::ids::WorkerId;
 use ralph_model::run::RunState;
 use ralph_model::units::Timestamp;
@@ -17,6 +18,7 @@ use ralph_ui::view::{TerminalView, ViewOptions};
 
 use super::{EventContext, LogFilter};
 use crate::cli_error::CliError;
+use crate::recording::RecordedCall;
 use crate::screen::{self, DataOutput};
 
 /// The journals of a run and of workers.
@@ -32,13 +34,22 @@ pub(super) struct LogJournals {
 
 /// A journal of which some events are printed.
 struct FilteredJournal {
+    files: RunDir,
     tail: JournalTail,
     next: Option<(Recorded, String)>,
     state: Option<RunState>,
     filter: LogFilter,
     view: TerminalView<DataOutput>,
+    /// The agent call that was begun last, if it is shown and has no reply yet.
+    call: Option<FollowedCall>,
     is_read: bool,
     has_shown: bool,
+}
+
+/// An agent call whose output is printed as it comes, if it is still running when it is found.
+struct FollowedCall {
+    output: RecordedCall,
+    is_running: bool,
 }
 
 impl LogJournals {
@@ -72,6 +83,16 @@ impl LogJournals {
         }
     }
 
+    /// Prints what the agents that are at work did since the last time.
+    pub(super) fn print_running_calls(&mut self) {
+        for journal in &mut self.open {
+            if let Some(call) = &mut journal.call {
+                call.is_running = true;
+            }
+            journal.print_call();
+        }
+    }
+
     /// Returns whether the output is still read.
     pub(super) fn has_reader(&self) -> bool {
         self.open.iter().all(|it| it.is_read && it.view.first_error().is_none())
@@ -102,7 +123,32 @@ impl FilteredJournal {
     fn open(files: &RunDir, filter: LogFilter, options: ViewOptions) -> Result<Self, CliError> {
         let tail = JournalTail::open(&files.journal_path()).map_err(CliError::from_input_error)?;
         let view = TerminalView::new(screen::open_data_output(), options);
-        Ok(Self { tail, next: None, state: None, filter, view, is_read: true, has_shown: false })
+        let files = RunDir::from_path(files.path().to_owned());
+        Ok(Self {
+            files,
+            tail,
+            next: None,
+            state: None,
+            filter,
+            view,
+            call: None,
+            is_read: true,
+            has_shown: false,
+        })
+    }
+
+    /// Prints what the agent of a running call did since the last time.
+    fn print_call(&mut self) {
+        let Some(call) = self.call.as_mut().filter(|call| call.is_running) else { return };
+        loop {
+            let events = call.output.next_events().events;
+            if events.is_empty() {
+                return;
+            }
+            for event in &events {
+                self.view.show_agent_event(event);
+            }
+        }
     }
 
     /// Returns the time of the next event, if there is one.
@@ -136,7 +182,16 @@ impl FilteredJournal {
             if json {
                 self.print_text(&text);
             } else {
+                let event = &recorded.event;
+                if let Event::Replied { .. } = event {
+                    self.print_call();
+                    self.call = None;
+                }
                 self.view.show_event(&recorded, &now);
+                if let Event::Asked { .. } = event {
+                    let output = RecordedCall::open(&self.files, &now.project, &now, event);
+                    self.call = output.map(|output| FollowedCall { output, is_running: false });
+                }
             }
         }
         self.state = Some(now);
@@ -151,5 +206,5 @@ impl FilteredJournal {
 }
 
 fn is_job(recorded: &Recorded) -> bool {
-    matches!(recorded.event, ralph_model::event::Event::JobAssigned { .. })
+    matches!(recorded.event, Event::JobAssigned { .. })
 }

@@ -108,3 +108,24 @@ fn another_task_under_the_same_id_starts_afresh() {
     build(&sealed, &["1"]).expect_code(1);
     assert!(!last_prompt(&sealed).contains(KEPT));
 }
+
+#[test]
+fn a_start_with_nothing_to_do_does_not_hide_the_run_before_it() {
+    let calls = json!([{ "do": [
+        { "write": { "path": "a.txt", "text": "x\n" } }, handoff("Did it.")
+    ] }]);
+    let sealed = project(&[task("a", &[])], &calls, &settings(json!({})));
+    build(&sealed, &[]).expect_code(0);
+    let work = sealed.runs().pop().expect("a run");
+    let work = work.file_name().expect("a name").to_string_lossy().into_owned();
+    build(&sealed, &[]).expect_code(0);
+    assert_eq!(sealed.runs().len(), 2);
+    for command in ["status", "report"] {
+        let shown = sealed.run_ralph(&[command]).expect_code(0).stdout;
+        assert!(shown.contains(&work), "{shown}");
+    }
+    let shown = sealed.run_ralph(&["status"]).expect_code(0).stdout;
+    assert!(shown.contains("came later and had nothing to do"), "{shown}");
+    let log = sealed.run_ralph(&["log"]).expect_code(0).stdout;
+    assert!(log.contains("Task a: done"), "{log}");
+}

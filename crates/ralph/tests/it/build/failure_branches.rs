@@ -149,6 +149,36 @@ fn complete_work_of_a_failure_branch_lands_without_further_changes() {
 }
 
 #[test]
+fn work_that_conflicts_with_later_work_is_given_to_the_agent_with_markers() {
+    let sealed = complete();
+    sealed.write_file("a.txt", "later\n");
+    sealed.write_file("ready", "");
+    sealed.commit_all("Later");
+    let calls = json!([
+        { "when": { "promptContains": "Conflict markers" },
+          "do": [{ "write": { "path": "a.txt", "text": "later\ndone\n" } }, handoff("Resolved.")] },
+        { "do": [handoff("Done.")] }
+    ]);
+    let with = settings(json!({
+        "guardrails": [{ "command": "test -e ready" }], "tasks": { "maxAttempts": 3 }
+    }));
+    sealed.write_script(&calls, &with);
+    sealed.commit_all("Agent");
+    let end = build(&sealed, &["--task", "a", "--from-shelf"]).expect_code(0);
+    assert!(end.stderr.contains("conflicts with later work in a.txt"), "{}", end.stderr);
+    let prompts = sealed.prompts();
+    let first = &prompts[prompts.len() - 2];
+    assert!(
+        first.contains("These files have conflict markers") && first.contains("`a.txt`"),
+        "{first}"
+    );
+    assert!(first.contains("merged with what has landed since"), "{first}");
+    assert_eq!(sealed.run_git(&["show", "HEAD:a.txt"]), "later\ndone\n");
+    assert_statuses(&sealed, &[("a", "done")]);
+    assert_clean(&sealed);
+}
+
+#[test]
 fn continued_work_that_fails_again_is_on_the_branch_that_the_end_names() {
     let sealed = complete();
     let end = build(&sealed, &["--task", "a", "--from-shelf"]).expect_code(1);

@@ -159,6 +159,21 @@ fn task_beyond_its_time_limit_is_abandoned() {
     assert_statuses(&sealed, &[("a", "failed")]);
 }
 
+#[test]
+fn the_reason_of_a_failed_npm_script_is_a_line_of_the_script() {
+    let npm = "printf '\n> project@1.0.0 test\n> node run.js\n\nboom: it broke\nnpm ERR! Test failed.\n'; exit 3";
+    let calls = json!([{ "do": [
+        { "append": { "path": "a.txt", "text": "x\n" } }, handoff("Tried.")
+    ] }]);
+    let gate = json!([{ "name": "tests", "kind": "test", "command": npm }]);
+    let with = json!({ "gates": gate, "tasks": { "maxAttempts": 1 } });
+    let sealed = project(&[task("a", &[])], &calls, &settings(with));
+    let end = build(&sealed, &[]).expect_code(1);
+    let (before, summary) = end.stderr.split_once("Run ended").expect("a summary");
+    assert!(summary.contains("tests: boom: it broke\n"), "{}", end.stderr);
+    assert!(before.contains("⎿  boom: it broke\n"), "{}", end.stderr);
+}
+
 /// An agent reinstalls dependencies: ignored links and files are replaced.
 #[test]
 fn gate_may_run_installed_packages() {

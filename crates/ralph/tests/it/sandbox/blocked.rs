@@ -151,7 +151,7 @@ fn refused_ports_and_hosts_are_named_with_the_line_to_add() {
 }
 
 #[test]
-fn an_agent_that_misses_a_hidden_file_is_not_asked_again() {
+fn an_agent_that_misses_a_hidden_file_is_asked_again_once_it_is_shown() {
     for backend in hiding_backends() {
         let sealed = Sealed::with_repository(env!("CARGO_BIN_EXE_ralph"));
         let real = sealed.root().join("home/.private/agent");
@@ -170,6 +170,11 @@ fn an_agent_that_misses_a_hidden_file_is_not_asked_again() {
                 r#"put this into your own settings: {"sandbox":{"home":[".private"]}}"#,
             ],
         );
+        let settings = json!({ "agent": { "command": "wrapper", "kind": "text" },
+            "sandbox": { "home": [".private"] } });
+        write_own_settings(&sealed, &settings);
+        let end = ralph(&sealed, backend, &["resume"]);
+        assert_eq!(end.code, Some(0), "{backend}: {}{}", end.stdout, end.stderr);
     }
 }
 

@@ -92,6 +92,11 @@ fn other_changes_of_the_planner_are_reverted_and_kept_on_a_ref() {
         for path in ["README.md", "src/new.rs", "specs/greeting.md"] {
             assert!(prompt(&sealed, 2).contains(path), "{landing}:\n{}", prompt(&sealed, 2));
         }
+        let is_reset =
+            prompt(&sealed, 2).contains("They were in your commits, which have been reset");
+        assert_eq!(is_reset, landing == COMMITTED, "{landing}:\n{}", prompt(&sealed, 2));
+        let subjects = sealed.run_git(&["log", "--format=%s", "HEAD", "--not", ":/Specify"]);
+        assert_eq!(subjects.trim(), "Plan", "{landing}: the other commit is only on the ref");
         // Only the plan is new at the end.
         let changed = sealed.run_git(&["diff", "--name-only", ":/Specify", "HEAD"]);
         assert_eq!(changed.trim(), PLAN, "{landing}");
