@@ -54,8 +54,8 @@ pub(crate) static SUITE: AgentSuite = AgentSuite {
     ..AgentSuite::new(AgentKind::Opencode, "1.18.33", LINES)
 };
 
-/// How `OpenCode` prints the words of the tables.
-const LINES: &str = r#"
+/// How `OpenCode` and its forks print the words of the tables.
+pub(crate) const LINES: &str = r#"
     begin   {"type":"step_start","sessionID":"s","part":{}}
     user    -
     text    {"type":"text","sessionID":"s","part":{"text":"%"}}
