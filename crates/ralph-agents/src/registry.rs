@@ -29,6 +29,7 @@ pub static ADAPTERS: [&AgentAdapter; AgentKind::ALL.len()] = [
     &super::amp::ADAPTER,
     &super::pi::ADAPTER,
     &super::aider::ADAPTER,
+    &super::kilo::ADAPTER,
     &super::acp::ADAPTER,
     &super::text::ADAPTER,
     &super::custom::ADAPTER,

@@ -27,6 +27,7 @@ pub(crate) static SUITES: &[&AgentSuite] = &[
     &crate::amp::tests::SUITE,
     &crate::pi::tests::SUITE,
     &crate::aider::tests::SUITE,
+    &crate::kilo::tests::SUITE,
     &crate::acp::tests::SUITE,
 ];
 
