@@ -29,6 +29,7 @@ mod gemini;
 mod install_hints;
 mod json_events;
 mod json_salvage;
+mod kilo;
 mod legacy_args;
 mod lenient_json;
 mod list_tools;

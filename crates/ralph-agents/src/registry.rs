@@ -15,27 +15,25 @@ use super::adapter::AgentAdapter;
 use super::call::{AgentCall, CallContext};
 use super::deprecated_flags::find_deprecated_flags;
 use super::translator::{Evidence, Translator};
-use super::{
-    acp, aider, amp, claude, cline, codex, copilot, custom, exit_failure, gemini, opencode, pi,
-    qwen, sim, text, usage_error,
-};
+use super::{exit_failure, usage_error};
 
 /// Every adapter, in the order in which ralph proposes agents: the most capable first.
 pub static ADAPTERS: [&AgentAdapter; AgentKind::ALL.len()] = [
-    &claude::ADAPTER,
-    &codex::ADAPTER,
-    &gemini::ADAPTER,
-    &opencode::ADAPTER,
-    &copilot::ADAPTER,
-    &qwen::ADAPTER,
-    &cline::ADAPTER,
-    &amp::ADAPTER,
-    &pi::ADAPTER,
-    &aider::ADAPTER,
-    &acp::ADAPTER,
-    &text::ADAPTER,
-    &custom::ADAPTER,
-    &sim::ADAPTER,
+    &super::claude::ADAPTER,
+    &super::codex::ADAPTER,
+    &super::gemini::ADAPTER,
+    &super::opencode::ADAPTER,
+    &super::copilot::ADAPTER,
+    &super::qwen::ADAPTER,
+    &super::cline::ADAPTER,
+    &super::amp::ADAPTER,
+    &super::pi::ADAPTER,
+    &super::aider::ADAPTER,
+    &super::kilo::ADAPTER,
+    &super::acp::ADAPTER,
+    &super::text::ADAPTER,
+    &super::custom::ADAPTER,
+    &super::sim::ADAPTER,
 ];
 
 /// Returns the adapter of a kind.
@@ -190,13 +188,19 @@ mod tests {
     }
 
     #[test]
-    fn the_page_on_the_network_lists_the_hosts() {
-        let page = include_str!("../../../docs/network.md");
-        for adapter in ADAPTERS.iter().filter(|adapter| !adapter.model_hosts.is_empty()) {
-            let hosts: Vec<String> =
-                adapter.model_hosts.iter().map(|host| format!("`{host}`")).collect();
-            let row = format!("| `{}` | {} |\n", adapter.kind.name(), hosts.join(", "));
-            assert!(page.contains(&row), "docs/network.md should hold\n{row}");
+    fn the_page_on_agents_has_a_section_for_each() {
+        let page = include_str!("../../../docs/agents.md");
+        for adapter in list_products() {
+            let title = format!("\n### `{}`\n", adapter.kind.name());
+            let (_, section) = page.split_once(&title).unwrap_or_else(|| panic!("{title}"));
+            let section = section.split("\n#").next().unwrap_or_default();
+            let hosts = adapter.model_hosts.iter().map(|host| format!("`{host}`"));
+            let hosts = hosts.collect::<Vec<String>>().join(", ");
+            let hosts = if hosts.is_empty() { "none, name those of your provider" } else { &hosts };
+            let directory = adapter.env.map_or("", |env| env.state_dir.variable);
+            for line in [format!("\n- hosts: {hosts}\n"), format!("\n- directory: `{directory}`")] {
+                assert!(section.contains(&line), "docs/agents.md: {title} should hold {line}");
+            }
         }
     }
 

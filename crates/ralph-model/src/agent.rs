@@ -174,6 +174,8 @@ declare_agent_kinds! {
     Pi: "pi", Product, "pi";
     /// Aider.
     Aider: "aider", Product, "aider";
+    /// Kilo Code.
+    Kilo: "kilo", Product, "kilo";
     /// Any command that speaks the Agent Client Protocol over stdio.
     Acp: "acp", Command, "acp";
     /// Any command: prompt on stdin, answer on stdout.

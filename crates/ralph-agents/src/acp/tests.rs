@@ -1,4 +1,5 @@
-//! Recorded conversations, the replies they need, and misbehaving agents.
+//! The rows of the Agent Client Protocol in the tables of all agents, recorded conversations, the
+//! replies they need, and misbehaving agents.
 
 use std::path::{Path, PathBuf};
 
@@ -12,11 +13,91 @@ use serde_json::{Value, json};
 
 use crate::call::tests::context;
 use crate::test_support::{build_request, read_stream};
-use crate::tests::conformance::ACP;
 use crate::tests::recorded::{NOW, exit, list_streams, mutilated, show};
+use crate::tests::suite::AgentSuite;
 use crate::{
     LineActivity, ParsedLine, StdinReply, StdinState, Translator, build_call, create_translator,
 };
+
+pub(crate) static SUITE: AgentSuite = AgentSuite {
+    answers: r"
+        begin; tool; over; text TAG; end                 | yes
+        begin; text TAG; tool; over; end                 | no
+        begin; text TAG; vague; end                      | no
+        begin; tool; text <promise>COMPLE; over; text TE</promise>; end | no
+        begin; text TAG; other Hm.; end                  | no
+        begin; text TAG; stop max_tokens                 | no
+        begin; text TAG; stop cancelled                  | no
+        begin; text Hm.; end; text TAG                   | no
+        begin; text TAG; end; tool; text Hm.             | yes
+        begin; text TAG; end; vague; other Hm.           | yes
+    ",
+    failures: r#"
+        # Here the result decides before the exit.
+        1           | -           | begin; text Fine.; end
+        s15         | -           | begin; text Fine.; end
+        idle        | -           | begin; text Fine.; end
+        0           | TurnLimit   | begin; text Fine.; stop max_tokens
+        0           | TurnLimit   | begin; text Fine.; stop max_turn_requests
+        0           | TurnLimit   | begin; text Fine.; stop refusal
+        0           | Crashed     | begin; text Fine.; stop cancelled
+        0           | Crashed     | begin; text Fine.; stop bored
+        0           | Malformed   | begin; text Fine.; {"jsonrpc":"2.0","id":3,"result":{}}
+        0           | Malformed   | greeted; {"jsonrpc":"2.0","id":2,"result":null}
+        0           | BadCall     | {"jsonrpc":"2.0","id":1,"result":{"protocolVersion":2}}
+        interrupted | Interrupted | greeted
+    "#,
+    ways: r"
+        0 | begin; error %
+        0 | greeted; closed %
+    ",
+    errors: r#"
+        RateLimited+20s | {"code":429,"message":"Too many requests, retry in 20s"}
+        RateLimited+20s | {"code":-32603,"message":"Internal error","data":"rate limit, try again in 20 seconds"}
+        RateLimited     | {"code":-32603,"message":"Internal error","data":{"message":"No.","codexErrorInfo":"usageLimitExceeded"}}
+        Overloaded      | {"code":-32603,"message":"x","data":{"codexErrorInfo":{"httpConnectionFailed":{"httpStatusCode":503}}}}
+        ContextExceeded | {"code":-32603,"message":"x","data":{"codexErrorInfo":"contextWindowExceeded"}}
+        NotLoggedIn     | {"code":-32000,"message":"Authentication required"}
+        NotLoggedIn     | {"code":-32603,"message":"Internal error: Incorrect API key provided"}
+        BadCall         | {"code":-32603,"message":"Internal error: model not found"}
+        Overloaded      | {"code":500,"message":"x"}
+        Crashed         | {"code":-32603,"message":"Internal error"}
+        Crashed         | {}
+    "#,
+    odd_lines: r#"
+        {"jsonrpc":"2.0","method":"_x/status","params":{}} | skipped
+        {"jsonrpc"
+        {}
+        []
+        {"method":"x"}
+        {"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"weather_update"}}}
+    "#,
+    calls: "command=gemini deny=SECRET_* | --acp; --model x",
+    ..AgentSuite::new(AgentKind::Acp, "1", LINES)
+};
+
+/// How an agent of the Agent Client Protocol prints the words of the tables.
+const LINES: &str = r#"
+    begin   = greeted; opened
+    greeted {"jsonrpc":"2.0","id":1,"result":{"protocolVersion":1}}
+    opened  {"jsonrpc":"2.0","id":2,"result":{"sessionId":"s"}}
+    user    {"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"user_message_chunk","content":{"type":"text","text":"%"}}}}
+    text    {"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"%"}}}}
+    piece   = text %
+    other   {"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"agent_message_chunk","messageId":"2","content":{"type":"text","text":"%"}}}}
+    thought {"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"agent_thought_chunk","content":{"type":"text","text":"%"}}}}
+    sub     -
+    tool    {"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"tool_call","toolCallId":"c","title":"ls","status":"in_progress"}}}
+    over    {"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"tool_call","toolCallId":"c","title":"ls","status":"completed"}}}
+    vague   {"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"tool_call","toolCallId":"v","status":"pending","rawInput":{}}}}
+    output  {"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"tool_call_update","toolCallId":"c","status":"completed","content":[{"type":"content","content":{"type":"text","text":"%"}}]}}}
+    end     = stop end_turn
+    stop    {"jsonrpc":"2.0","id":3,"result":{"stopReason":"%"}}
+    fail    = error {"code":-32603,"message":"%"}
+    error   {"jsonrpc":"2.0","id":3,"error":%}
+    closed  {"jsonrpc":"2.0","id":2,"error":%}
+    complaint = fail %
+"#;
 
 /// The recorded conversations.
 const RECORDED: [&str; 13] = [
@@ -220,7 +301,7 @@ fn unsupported_methods_are_refused_with_one_notice() {
 #[test]
 fn only_the_expected_response_advances_the_conversation() {
     let mut translator = translator_for(Permissions::Skip);
-    for line in [OPENED, &ACP.write_stream("end"), r#"{"id":99,"result":{}}"#, r#"{"id":"1x"}"#] {
+    for line in [OPENED, &SUITE.write_stream("end"), r#"{"id":99,"result":{}}"#, r#"{"id":"1x"}"#] {
         let result = translator.push_line(line);
         assert!(matches!(&result.parsed.events[..], [AgentEvent::Unparsed { .. }]), "{line}");
         assert_eq!(result.reply, StdinReply::default(), "{line}");

@@ -10,4 +10,4 @@ mod translate;
 pub(super) use adapter::ADAPTER;
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

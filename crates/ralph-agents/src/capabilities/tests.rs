@@ -36,32 +36,28 @@ fn list_kinds() -> Vec<AgentKind> {
 
 #[test]
 fn no_secret_becomes_an_argument() {
-    for kind in [AgentKind::Claude, AgentKind::Codex, AgentKind::Qwen, AgentKind::Opencode] {
-        let call =
-            build_call(&build_request(kind, &[], "Do it."), &full_context()).expect("a call");
-        let words = call.args.join(" ");
-        assert!(!words.contains("Bearer") && !words.contains("\"k\""), "{words}");
+    for kind in list_kinds() {
+        match build_call(&build_request(kind, &[], "Do it."), &full_context()) {
+            Ok(call) => {
+                let words = call.args.join(" ");
+                assert!(!words.contains("Bearer") && !words.contains("\"k\""), "{words}");
+            }
+            Err(failure) => {
+                let secret = "`API_KEY` of the MCP server `memory`";
+                assert!(failure.message.contains(secret), "{}", failure.message);
+            }
+        }
     }
-    let failure = build_call(&build_request(AgentKind::Amp, &[], "Do it."), &full_context())
-        .expect_err("Amp has no other place");
-    assert!(
-        failure.message.contains("`API_KEY` of the MCP server `memory`"),
-        "{}",
-        failure.message
-    );
 }
 
 /// Returns a table of everything that agents can do.
 fn table() -> String {
-    let kinds = list_kinds();
-    let columns: Vec<_> =
-        kinds.iter().map(|kind| detect_capabilities(*kind, None).describe_all()).collect();
-    let names: Vec<&str> = kinds.iter().map(|kind| kind.name()).collect();
+    let names = detect_capabilities(AgentKind::Claude, None).describe_all().map(|(name, _)| name);
     let mut shown = format!("| | {} |\n", names.join(" | "));
-    let _ = writeln!(shown, "|---{}|", "|---".repeat(kinds.len()));
-    for (row, (name, _)) in columns[0].iter().enumerate() {
-        let cells: Vec<_> = columns.iter().map(|column| column[row].1).collect();
-        let _ = writeln!(shown, "| {name} | {} |", cells.join(" | "));
+    let _ = writeln!(shown, "|---{}|", "|---".repeat(names.len()));
+    for kind in list_kinds() {
+        let cells = detect_capabilities(kind, None).describe_all().map(|(_, value)| value);
+        let _ = writeln!(shown, "| {} | {} |", kind.name(), cells.join(" | "));
     }
     shown
 }

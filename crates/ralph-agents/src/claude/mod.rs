@@ -16,4 +16,4 @@ pub(super) use adapter::ADAPTER;
 pub use adapter::OLDEST_PLUGIN_VERSION;
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -8,3 +8,6 @@ mod translate;
 mod wire;
 
 pub(super) use adapter::ADAPTER;
+
+#[cfg(test)]
+pub(super) mod tests;

@@ -17,4 +17,4 @@ pub(super) use call_state::{GeminiCallState, TurnAnswer};
 pub(super) use failure::{ExitRules, GeminiFailure};
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

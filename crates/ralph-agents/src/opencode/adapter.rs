@@ -7,7 +7,7 @@ use ralph_model::capability::{
     Capabilities, FollowUps, McpServers, PromptEcho, Support, UsageReport,
 };
 
-use super::call::{INSTALL_HINT, build_call};
+use super::call::{HINTS, build_call};
 use super::translate::OpencodeTranslator;
 use crate::adapter::AgentAdapter;
 use crate::agent_directory::AgentDirectory;
@@ -16,7 +16,7 @@ use crate::configuration::{ConfigFile, ConfigFormat, build_project_code, build_p
 
 /// Everything about `OpenCode` that ralph looks up.
 pub(crate) static ADAPTER: AgentAdapter = AgentAdapter {
-    install_hint: Some(INSTALL_HINT),
+    install_hint: Some(HINTS.install),
     env: Some(&AGENT_ENV),
     project_code: &[
         build_project_file("opencode.json", PROJECT_KEYS_WITH_CODE),
@@ -40,7 +40,7 @@ pub(crate) static ADAPTER: AgentAdapter = AgentAdapter {
         ..Capabilities::default()
     },
     ..AgentAdapter::new(AgentKind::Opencode, build_call, |request, _| {
-        Box::new(OpencodeTranslator::new(request))
+        Box::new(OpencodeTranslator::new(request, &HINTS))
     })
 };
 

@@ -13,22 +13,40 @@ use crate::call::{AgentCall, CallContext, FlagBuilder, build_environment, delive
 use crate::mcp::McpTransport;
 use crate::turn_status::FailureHints;
 
-/// Hint on how to install the program.
-pub(crate) const INSTALL_HINT: &str =
-    "install OpenCode (`npm install -g opencode-ai`), or set `agent.command`";
-
 /// Hints for failures of its calls.
-pub(super) const HINTS: FailureHints = FailureHints {
-    install: INSTALL_HINT,
+pub(super) static HINTS: FailureHints = FailureHints {
+    install: "install OpenCode (`npm install -g opencode-ai`), or set `agent.command`",
     login: "run `opencode auth login`, or check the provider's key",
     // At a usage limit and at server errors it retries forever without a message.
     silence: Some("OpenCode says nothing while it waits for a usage limit or a failing server"),
 };
 
+/// The names of variables that differ between `OpenCode` and its forks.
+#[derive(Debug)]
+pub(crate) struct RunVariables {
+    /// Settings that are merged with the user's files.
+    pub(crate) configuration: &'static str,
+    /// Switches updates off.
+    pub(crate) no_update: &'static str,
+}
+
 /// Returns how to call `OpenCode`.
-pub(crate) fn build_call(
+pub(super) fn build_call(
     request: &AgentRequest,
     context: &CallContext,
+) -> Result<AgentCall, Failure> {
+    let variables = RunVariables {
+        configuration: "OPENCODE_CONFIG_CONTENT",
+        no_update: "OPENCODE_DISABLE_AUTOUPDATE",
+    };
+    build_run_call(request, context, &variables)
+}
+
+/// Returns how to call `OpenCode` or a fork.
+pub(crate) fn build_run_call(
+    request: &AgentRequest,
+    context: &CallContext,
+    names: &RunVariables,
 ) -> Result<AgentCall, Failure> {
     let delivery = deliver_prompt(request, context)?;
     let mut flags = FlagBuilder::new(&delivery.flags);
@@ -45,17 +63,14 @@ pub(crate) fn build_call(
     }
     let mut args = vec!["run".to_owned()];
     args.extend(flags.append_user_flags());
-    let joined = build_configuration(context).map(|text| (CONFIGURATION, text));
-    let mut variables = vec![("OPENCODE_DISABLE_AUTOUPDATE", "1")];
+    let joined = build_configuration(context).map(|text| (names.configuration, text));
+    let mut variables = vec![(names.no_update, "1")];
     variables.extend(joined.iter().map(|(name, text)| (*name, text.as_str())));
     Ok(AgentCall {
         env: build_environment(request, &variables),
         ..AgentCall::new(request, args, delivery.stdin)
     })
 }
-
-/// Variable with settings that are merged with the user's files.
-const CONFIGURATION: &str = "OPENCODE_CONFIG_CONTENT";
 
 /// Returns what a call adds to the configuration, if anything.
 fn build_configuration(context: &CallContext) -> Option<String> {

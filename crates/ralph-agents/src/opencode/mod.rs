@@ -8,6 +8,8 @@ mod translate;
 mod wire;
 
 pub(super) use adapter::ADAPTER;
+pub(super) use call::{RunVariables, build_run_call};
+pub(super) use translate::OpencodeTranslator;
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

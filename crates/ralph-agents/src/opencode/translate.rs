@@ -12,7 +12,6 @@ use ralph_model::failure::{Failure, FailureClass};
 use ralph_model::units::{Tokens, UsdMicros};
 use serde_json::value::RawValue;
 
-use super::call::HINTS;
 use super::wire;
 use crate::json_events::{
     EditTexts, JsonEventHead, MOST_ITEMS, MessageAssembler, ToolInputFields, build_notice,
@@ -20,11 +19,12 @@ use crate::json_events::{
 };
 use crate::json_salvage::read_objects;
 use crate::translator::{Evidence, LineActivity, ParsedLine, Translate};
-use crate::turn_status::{ReportedFailure, TurnStatus};
+use crate::turn_status::{FailureHints, ReportedFailure, TurnStatus};
 
 /// Translates the stream of one call.
 #[derive(Debug)]
 pub(crate) struct OpencodeTranslator {
+    hints: &'static FailureHints,
     model: Option<String>,
     session: Option<String>,
     turn: TurnStatus,
@@ -40,13 +40,15 @@ impl Translate for OpencodeTranslator {
     }
 
     fn judge(&self, evidence: &Evidence<'_>) -> Option<Failure> {
-        self.turn.judge(self.retrying.as_ref(), &HINTS, evidence)
+        self.turn.judge(self.retrying.as_ref(), self.hints, evidence)
     }
 }
 
 impl OpencodeTranslator {
-    pub(crate) fn new(request: &AgentRequest) -> Self {
+    /// Returns a translator for one call of `OpenCode`, or of a fork with hints of its own.
+    pub(crate) fn new(request: &AgentRequest, hints: &'static FailureHints) -> Self {
         Self {
+            hints,
             model: request.agent.model.clone(),
             session: None,
             turn: TurnStatus::Open,

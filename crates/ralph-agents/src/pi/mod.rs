@@ -10,4 +10,4 @@ mod wire;
 pub(super) use adapter::ADAPTER;
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -5,6 +5,6 @@ mod calls;
 pub(crate) mod conformance;
 mod damage;
 mod failures;
-mod lines;
 pub(crate) mod recorded;
+pub(crate) mod suite;
 mod table;

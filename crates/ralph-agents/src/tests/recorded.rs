@@ -1,19 +1,15 @@
-//! Recorded streams in tests: read as the port reads them, rendered for people, and damaged.
+//! Recorded streams in tests: listed, rendered for people, and damaged.
 //!
 //! Not here: the streams, which are in `tests/data`, and what is expected of them.
 
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use ralph_core::ports::AgentRequest;
-use ralph_model::agent::AgentKind;
 use ralph_model::agent_output::{AgentEvent, Reply};
 use ralph_model::child::{Ending, Force, Limit};
-use ralph_model::failure::{Failure, FailureClass};
 use ralph_model::units::Timestamp;
 
-use super::table::read_ending;
-use crate::test_support::{build_request, read_stream};
 use crate::{CallContext, LineActivity, ParsedLine, build_call};
 
 /// 2026-11-15T00:48:30Z, shortly before or after most streams were recorded.
@@ -28,85 +24,6 @@ pub(crate) const fn exit(code: i32) -> Ending {
 
 pub(crate) const fn signal(signal: i32) -> Ending {
     Ending::Signalled { signal }
-}
-
-/// The recorded streams of one version of an agent.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Recorded {
-    pub(crate) kind: AgentKind,
-    pub(crate) version: &'static str,
-    /// How it spells the words of the tables, see `lines.rs`.
-    pub(crate) lines: &'static str,
-    /// The streams whose process did not exit with 0, each with its ending, such as `drop=s9`.
-    pub(crate) endings: &'static str,
-}
-
-impl Recorded {
-    pub(crate) fn directory(self) -> PathBuf {
-        let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");
-        data.join(self.kind.name()).join(self.version)
-    }
-
-    pub(crate) fn file(self, name: &str) -> String {
-        let path = self.directory().join(name);
-        std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
-    }
-
-    pub(crate) fn stream(self, name: &str) -> String {
-        self.file(&format!("{name}.ndjson"))
-    }
-
-    /// Returns a reading of every stream, for people to check.
-    pub(crate) fn readings(self) -> String {
-        let names = list_streams(&self.directory());
-        let mut shown = String::new();
-        let endings = self.endings.split_whitespace();
-        let endings: Vec<_> = endings.filter_map(|ending| ending.split_once('=')).collect();
-        for name in &names {
-            let ending = endings.iter().find(|(it, _)| it == name);
-            let ending = ending.map_or(exit(0), |(_, ending)| read_ending(ending));
-            let (all, reply) = self.read(&self.stream(name), "", ending);
-            shown.push_str(&show(name, &all, &reply));
-        }
-        assert!(endings.iter().all(|(name, _)| names.iter().any(|it| it == name)));
-        shown
-    }
-
-    /// Returns a request whose prompt holds a completion signal, which must not count.
-    pub(crate) fn request(self) -> AgentRequest {
-        build_request(self.kind, &[], "Do it. Then print <promise>COMPLETE</promise>.")
-    }
-
-    /// Reads a whole stream as the port does.
-    pub(crate) fn read(
-        self,
-        stream: &str,
-        stderr: &str,
-        ending: Ending,
-    ) -> (Vec<ParsedLine>, Reply) {
-        read_stream(&self.request(), stream, stderr, ending, NOW)
-    }
-
-    /// Checks the class of a failure, and returns the failure.
-    #[track_caller]
-    #[expect(clippy::needless_pass_by_value, reason = "expected values are written in place")]
-    pub(crate) fn check(
-        self,
-        stream: &str,
-        stderr: &str,
-        ending: Ending,
-        expect: Option<FailureClass>,
-    ) -> Option<Failure> {
-        let found = self.read(stream, stderr, ending).1.failure;
-        assert_eq!(found.as_ref().map(|it| it.class.clone()), expect, "{stream}\n{found:?}");
-        found
-    }
-
-    /// Returns the lines of one of the streams, cut, joined and with other values in them.
-    pub(crate) fn mutilated(self, stream: usize, cut: usize, other: &str) -> String {
-        let names = list_streams(&self.directory());
-        mutilated(&self.stream(&names[stream % names.len()]), cut, other)
-    }
 }
 
 /// Returns each line cut at one position, with other text inserted, appended and in place of a

@@ -317,6 +317,8 @@ fn the_map_names_every_room_and_no_other() {
         }
         let head = format!("| in `{name}` | |\n");
         let (_, table) = map.split_once(&head).expect("a table for each crate");
+        // Adding an agent does not change the map.
+        modules.retain(|module| !room.join(module).join("adapter.rs").is_file());
         let rows = table.lines().take_while(|line| line.starts_with('|'));
         let named: BTreeSet<String> = rows.flat_map(quoted).map(str::to_owned).collect();
         assert!(!modules.is_empty(), "{name}");

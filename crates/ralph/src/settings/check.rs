@@ -285,4 +285,4 @@ fn show_short(value: &Value) -> String {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -6,6 +6,7 @@ use ralph_model::ids::Role;
 use serde_json::json;
 
 use super::*;
+use crate::settings::check::tests::shorten_kinds;
 use crate::settings::problem::Position;
 use crate::settings::types::quantity::DurationSetting;
 
@@ -31,7 +32,8 @@ fn position(line: usize, column: usize, name: &str) -> SettingOrigin {
 
 #[track_caller]
 fn fails(sources: SettingsSources, expected: &Expect) {
-    expected.assert_eq(&load_settings(sources).expect_err("a mistake").to_string());
+    let mistakes = load_settings(sources).expect_err("a mistake").to_string();
+    expected.assert_eq(&shorten_kinds(&mistakes));
 }
 
 #[test]
@@ -125,7 +127,7 @@ fn five_mistakes_are_reported_at_once() {
         &expect![[r#"
             .ralph/settings.json:2:24: `maximumIterations`: expected a whole number of at least 1, found "ten"
             .ralph/settings.json:3:3: unknown key `maxTurn` (did you mean `maxTurns`?)
-            .ralph/settings.json:4:43: `agent.kind`: expected "claude", "codex", "amp", "cline", "gemini", "opencode", "copilot", "qwen", "pi", "aider", "acp", "text", "custom" or "sim", found "cluade" (did you mean "claude"?)
+            .ralph/settings.json:4:43: `agent.kind`: expected KINDS, found "cluade" (did you mean "claude"?)
             .ralph/settings.json:6:45: `guardrails[0].failAction`: expected "APPEND", "PREPEND" or "REPLACE", found "APEND" (did you mean "APPEND"?)
             .ralph/settings.json:7:5: `guardrails[1]`: `command` is missing
             .ralph/settings.json:9:25: `timeouts.idle`: `10 minutes` is not a duration; write for example "90s", "12m" or "1h30m""#]],
