@@ -30,7 +30,7 @@ impl OutputExcerpt {
             part,
             ends: Excerpt::new(limit, part),
             lines: BoundedLines::new(LONGEST_LINE),
-            first_error: FirstError { text: String::new(), room: limit / 5, is_complete: false },
+            first_error: FirstError { text: String::new(), room: limit / 10, is_complete: false },
         }
     }
 
@@ -210,11 +210,11 @@ mod tests {
         let output =
             format!("> a@1.0.0 test\n> node --test\n{}{failure}{}", numbered(99), numbered(99));
         for part in [Truncate::Both, Truncate::Head] {
-            let mut excerpt = OutputExcerpt::new(400, part);
+            let mut excerpt = OutputExcerpt::new(800, part);
             excerpt.feed_text(&output);
             let kept = excerpt.to_text();
             assert!(kept.contains(&format!("{TRUNCATED}\n{failure}")), "{kept}");
-            assert!(kept.chars().count() <= 400 + 2 * (TRUNCATED.len() + 2), "{kept}");
+            assert!(kept.chars().count() <= 800 + 2 * (TRUNCATED.len() + 2), "{kept}");
         }
     }
 
