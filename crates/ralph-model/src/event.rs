@@ -150,6 +150,9 @@ pub enum Event {
     /// ralph itself refused the work.
     Refused {
         refusal: Refusal,
+        /// The work tree after paths were restored.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        survey: Option<Box<Survey>>,
     },
     GateChecked {
         result: GateResult,

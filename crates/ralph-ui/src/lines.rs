@@ -137,7 +137,7 @@ impl RunLines {
             }
             Event::PlanSeen { look } => print_plan_progress(page, look, state),
             Event::AgentListRead { diff: claim } => task_lines::print_reverted_changes(page, claim),
-            Event::Refused { refusal } => print_refusal(page, refusal),
+            Event::Refused { refusal, .. } => print_refusal(page, refusal),
             Event::GateChecked { result, .. } => print_gate_result(page, result, state),
             Event::Judged { judgement } => print_judgement(page, judgement, state),
             Event::Landed { landed } => print_landing(page, landed, state),

@@ -342,7 +342,7 @@ impl<W: Write> Ui for SessionLog<W> {
                     open.status = LoggedStatus::Failed("failed: commit refused".to_owned());
                 }
             }
-            Event::Refused { refusal } => self.write_labeled("refused", refusal.kind.name()),
+            Event::Refused { refusal, .. } => self.write_labeled("refused", refusal.kind.name()),
             Event::GateChecked { result, .. } | Event::BaselineChecked { result } => {
                 self.write_gate_result(result);
             }

@@ -218,7 +218,7 @@ impl Report {
                 }
             }
             Event::GateChecked { result, survey: _ } => self.count_gate(task, result),
-            Event::Refused { refusal } => {
+            Event::Refused { refusal, .. } => {
                 let name = format!("{} (refused)", refusal.kind);
                 let count = self.gates.entry(name);
                 count.or_insert_with(|| GateCount::new(Severity::Hard)).count_refusal();

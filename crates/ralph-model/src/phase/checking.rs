@@ -130,6 +130,16 @@ impl Checking {
         self.observed = Some(observed);
     }
 
+    /// Records the work tree after a refusal restored paths: what follows checks that, and a
+    /// reviewer's changes are undone to that.
+    pub fn record_restored_paths(&mut self, survey: &Survey) {
+        let Some(seen) = self.observed.as_mut().and_then(|it| it.observation.as_mut()) else {
+            return;
+        };
+        (seen.tree, seen.changes) = (survey.tree.clone(), survey.changes);
+        self.survey = Some(survey.clone());
+    }
+
     /// Records that the work tree is what the gates checked.
     pub fn record_recheck(&mut self, survey: Option<Survey>) {
         let seen = self.observed.as_mut().and_then(|it| it.observation.as_mut());

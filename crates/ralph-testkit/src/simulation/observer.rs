@@ -362,7 +362,7 @@ fn count_event(recorded: &Recorded, world: &mut SimulatedWorld) {
         Event::PlanSeen { look } if look.needs_restore() => "events plan restored",
         Event::Observed { kept: Some(_), .. } => "events history restored",
         Event::AgentListRead { diff: claim } if !claim.refused.is_empty() => "events claim refused",
-        Event::Refused { refusal } if refusal.kind == RefusalKind::UnstableFiles => {
+        Event::Refused { refusal, .. } if refusal.kind == RefusalKind::UnstableFiles => {
             "events unstable files"
         }
         Event::Refused { .. } => "events refusal",

@@ -204,7 +204,7 @@ fn conflict_markers_that_are_left_are_refused() {
     let (_, second) =
         inner.workers.iter().find(|(id, _)| id.0.ends_with("-b-r2")).expect("it was requeued");
     let refused = events(&second.world, |event| match event {
-        Event::Refused { refusal } => Some((refusal.kind, refusal.output.contains("\n- x"))),
+        Event::Refused { refusal, .. } => Some((refusal.kind, refusal.output.contains("\n- x"))),
         _ => None,
     });
     assert_eq!(refused, [(RefusalKind::ConflictMarkers, true)]);

@@ -192,7 +192,7 @@ impl ScreenFacts {
                 self.open_iteration(state);
             }
             Event::BaselineStarted { .. } => self.gates = list_gates(&state.recipe),
-            Event::Refused { refusal } => {
+            Event::Refused { refusal, .. } => {
                 let state = GateState::Failed { severity: Severity::Hard, took: None };
                 self.gates.push(GateRow { name: format!("{} (refused)", refusal.kind), state });
             }

@@ -7,7 +7,7 @@ use ralph_model::refusal::{Refusal, RefusalKind};
 use ralph_model::worktree::{Checkpoint, describe_git_tampering};
 
 use super::checking::describe_kept_ref;
-use super::{Engine, EngineError, StepError, ViewKind};
+use super::{Engine, StepError, ViewKind};
 use crate::checking::secret::leak;
 use crate::checking::stuck::ErrorHasher;
 use crate::run_loop::choose;
@@ -35,8 +35,7 @@ impl Engine<'_> {
             ),
             RefusalKind::UnstableFiles | RefusalKind::CommitHook => return Ok(()),
         };
-        self.record_refusal(kind, output, restored)?;
-        Ok(())
+        self.record_refusal(kind, output, restored)
     }
 
     /// Records a refusal, and the changed paths that were restored.
@@ -45,12 +44,13 @@ impl Engine<'_> {
         kind: RefusalKind,
         output: String,
         restored: Vec<String>,
-    ) -> Result<(), EngineError> {
+    ) -> Result<(), StepError> {
         let mut hasher = ErrorHasher::new(kind.name());
         hasher.feed_text(&output);
+        let survey = if restored.is_empty() { None } else { self.ports.vcs.survey_tree()? };
         let refusal = Refusal { kind, output, hash: hasher.finish_hash(), restored };
-        self.record_event(Event::Refused { refusal })?;
-        self.publish_view(ViewKind::Gates)
+        self.record_event(Event::Refused { refusal, survey: survey.map(Box::new) })?;
+        Ok(self.publish_view(ViewKind::Gates)?)
     }
 
     /// Restores protected or out-of-scope paths, and returns the feedback for the agent: it may be

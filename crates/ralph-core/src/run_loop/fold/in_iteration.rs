@@ -72,9 +72,11 @@ pub(super) fn apply_in_iteration(
         Event::Observed { observation, kept } => {
             apply_observation(state, current, observation.as_ref(), kept.as_deref());
         }
-        Event::Refused { refusal } => apply_refusal(state, current, refusal.clone()),
+        Event::Refused { refusal, survey } => {
+            apply_refusal(state, current, refusal.clone(), survey.as_deref());
+        }
         Event::GateChecked { result, survey } => match Refusal::from_gate_result(result) {
-            Some(refusal) => apply_refusal(state, current, refusal),
+            Some(refusal) => apply_refusal(state, current, refusal, None),
             None => apply_gate_result(state, current, result, survey.as_deref()),
         },
         Event::Rechecked { survey } => {
@@ -160,7 +162,12 @@ fn forget_passed_tree(state: &mut RunState, current: &Iteration) {
 }
 
 /// Applies a refusal. It counts like a failed gate.
-fn apply_refusal(state: &mut RunState, current: &mut Iteration, refusal: Refusal) {
+fn apply_refusal(
+    state: &mut RunState,
+    current: &mut Iteration,
+    refusal: Refusal,
+    survey: Option<&Survey>,
+) {
     state.totals.gates += 1;
     state.totals.gate_failures += 1;
     if refusal.kind == RefusalKind::UnstableFiles {
@@ -171,7 +178,12 @@ fn apply_refusal(state: &mut RunState, current: &mut Iteration, refusal: Refusal
         let files = leaks.filter(|leak| leak.can_be_allowed()).map(|leak| leak.path.clone());
         state.files_with_shapes.extend(files);
     }
-    current.update_checking(|checking| checking.refusals.push(refusal));
+    current.update_checking(|checking| {
+        checking.refusals.push(refusal);
+        if let Some(survey) = survey {
+            checking.record_restored_paths(survey);
+        }
+    });
 }
 
 fn apply_gate_result(
