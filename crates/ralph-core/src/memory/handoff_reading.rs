@@ -148,10 +148,13 @@ fn parse_amendments(value: &Value) -> Vec<Amendment> {
 }
 
 fn derive_handoff(final_answer: &str, task: &TaskId) -> Handoff {
+    // Unusable JSON says nothing to people.
+    let is_prose = |line: &&str| !line.starts_with('{') && !line.starts_with("```");
+    let prose: Vec<&str> = final_answer.lines().map(str::trim).take_while(is_prose).collect();
     Handoff {
         task_completed: TaskCompleted {
             task_id: task.clone(),
-            summary: text::shorten_to_line(final_answer, SUMMARY_CHARS),
+            summary: text::shorten_to_line(&prose.join("\n"), SUMMARY_CHARS),
             fully_complete: false,
         },
         deviations: Vec::new(),
@@ -347,6 +350,11 @@ mod tests {
             handoff.task_completed.summary,
             text::shorten_to_line("I changed\nthings.", 500)
         );
+        let unusable = "I changed things.\n```json\n{\"token\": \"1\", \"task_completed\": [[[";
+        let handoff = read_handoff([], unusable, &task(), &[]);
+        assert_eq!(handoff.task_completed.summary, "I changed things.");
+        let handoff = read_handoff([], "{\"task_completed\": [[[", &task(), &[]);
+        assert_eq!(handoff.task_completed.summary, "");
     }
 
     #[test]

@@ -134,8 +134,9 @@ pub fn format_entry(run: &RunId, task: &Task, current: &Iteration) -> Option<Str
     ))
 }
 
-/// Returns the log with an entry at its end, unless the entry of this iteration is there.
-/// Completes a truncated last line first.
+/// Returns the log with an entry at its end, or in place of an earlier entry of this iteration: a
+/// landing that was interrupted begins again, and files may have changed since. Completes a
+/// truncated last line first.
 pub(crate) fn with_entry(
     log: &str,
     run: &RunId,
@@ -143,8 +144,15 @@ pub(crate) fn with_entry(
     entry: &str,
 ) -> String {
     let mark = format_mark(run, iteration);
-    if log.lines().any(|line| line.trim_end() == mark) {
-        return log.to_owned();
+    let lines: Vec<&str> = log.split_inclusive('\n').collect();
+    if let Some(at) = lines.iter().position(|line| line.trim_end() == mark) {
+        let begin = at.saturating_sub(1);
+        let is_entry = |line: &&&str| line.starts_with("- ") || line.starts_with("  > ");
+        let end = at + 1 + lines[at + 1..].iter().take_while(is_entry).count();
+        if lines[begin..end].concat().replace('\r', "") == entry {
+            return log.to_owned();
+        }
+        return format!("{}{entry}{}", lines[..begin].concat(), lines[end..].concat());
     }
     let log = end_with_newline(log);
     let gap = if log.is_empty() || log.ends_with("\n\n") { "" } else { "\n" };

@@ -208,6 +208,10 @@ fn an_entry_is_added_once_and_on_a_line_of_its_own() {
     }
     let crlf = add("").replace('\n', "\r\n");
     assert_eq!(add(&crlf), crlf);
+    // The landing began again, with something written around it.
+    let changed = entry.replace("- ", "- other ");
+    let around = |entry: &str| format!("# Log\n\n{entry}More.\n\n## Later\n");
+    assert_eq!(with_entry(&around(&entry), &run(), current.number, &changed), around(&changed));
     // Something came after it: it stays.
     let more = format!("{}More.\n", add(LOG));
     assert_eq!(remove_entry(&more, &entry), more);
