@@ -17,7 +17,7 @@ use ralph_core::ports::{
     PromptError, Store, StoreError, TasksError, View,
 };
 use ralph_core::run_loop::engine::{Engine, EngineError, RunStart};
-use ralph_core::run_loop::fold::fold_events;
+use ralph_core::run_loop::fold::{apply_event, fold_events, start_state};
 use ralph_core::tasks::plan::assess_changed_plan;
 use ralph_io::store::journal::{SyncTime, find_sync_time};
 use ralph_model::agent_output::{AgentEvent, Reply, Usage};
@@ -32,7 +32,7 @@ use ralph_model::memory::Compacted;
 use ralph_model::outcome::Outcome;
 use ralph_model::plan::{PlanCopy, PlanLoss, PlanState};
 use ralph_model::recipe::Recipe;
-use ralph_model::run::IterationMark;
+use ralph_model::run::{IterationMark, RunState};
 use ralph_model::task::{TaskList, TasksFound};
 use ralph_model::units::{Millis, Tokens, UsdMicros};
 use ralph_model::worker::WorkerLimitKind;
@@ -65,6 +65,8 @@ pub type WorldScript = fn(&AgentRequest, &mut ScriptedWorld);
 /// Everything that survives a crash, and the scripted behavior of the world.
 pub struct ScriptedWorld {
     pub journal: Vec<Recorded>,
+    /// The state after the events that were shown: folding all of them after each takes minutes.
+    folded: Option<RunState>,
     /// Replies that were received completely, by iteration and call.
     pub received: BTreeMap<(u32, u32), Reply>,
     pub tree: String,
@@ -171,6 +173,7 @@ impl SharedWorld {
     pub fn new(script: AgentScript) -> Self {
         Self(Rc::new(RefCell::new(ScriptedWorld {
             journal: Vec::new(),
+            folded: None,
             received: BTreeMap::new(),
             tree: "start".to_owned(),
             commits: Vec::new(),
@@ -309,6 +312,18 @@ impl SharedWorld {
 }
 
 impl ScriptedWorld {
+    /// Returns the state after all events.
+    fn fold_journal(&mut self) -> &RunState {
+        let first = || start_state(&self.journal[0]).expect("a journal of ours folds");
+        let is_known = |it: &RunState| it.seq <= self.journal.len() as u64;
+        let mut state = self.folded.take().filter(is_known).unwrap_or_else(first);
+        let known = usize::try_from(state.seq).expect("a few events");
+        for recorded in &self.journal[known..] {
+            apply_event(&mut state, recorded).expect("a journal of ours folds");
+        }
+        self.folded.insert(state)
+    }
+
     /// Appends an event, and syncs it when the journal on a disk does.
     fn append_synced_as_on_disk(&mut self, recorded: &Recorded) {
         self.journal.push(recorded.clone());
@@ -323,6 +338,7 @@ impl ScriptedWorld {
     fn cut_power(&mut self) {
         self.lost_events += self.journal.len() - self.synced.0;
         self.journal.truncate(self.synced.0);
+        self.folded = None;
         self.synced.1 = false;
     }
 }

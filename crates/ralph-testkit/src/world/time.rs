@@ -2,7 +2,6 @@
 //! time, and a UI that checks the fold.
 
 use ralph_core::ports::{Activity, Clock, Moment, StopRequest, Ui};
-use ralph_core::run_loop::fold::fold_events;
 use ralph_model::agent_output::AgentEvent;
 use ralph_model::control::{ControlRequestId, InboxEntry};
 use ralph_model::event::Recorded;
@@ -66,8 +65,8 @@ impl Clock for SharedWorld {
 
 impl Ui for SharedWorld {
     fn show_event(&mut self, _recorded: &Recorded, state: &RunState) {
-        let folded = fold_events(&self.0.borrow().journal).expect("a journal of ours folds");
-        assert_eq!(&folded, state, "the fold of the journal is the state");
+        let mut world = self.0.borrow_mut();
+        assert_eq!(world.fold_journal(), state, "the fold of the journal is the state");
     }
 
     fn show_agent_event(&mut self, _event: &AgentEvent) {}

@@ -101,7 +101,7 @@ fn a_death_anywhere_changes_nothing() {
     assert_eq!(expected, Outcome::Complete);
     let calls = calm.0.borrow().calls;
     assert!(calls > 100, "{calls}");
-    for die_at in (1..=calls).step_by(effort::choose_count(1, 9)) {
+    for die_at in (1..=calls).step_by(effort::choose_count(1, 17)) {
         let world = SharedWorld::new(worker);
         {
             let mut world = world.0.borrow_mut();

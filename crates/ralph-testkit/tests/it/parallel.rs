@@ -118,7 +118,7 @@ pub(crate) fn run_with_deaths(
     check_end(&calm, "calm");
     check(&calm, &outcome, "calm");
     let calls = calm.0.borrow().calls;
-    for death in (1..=calls).step_by(effort::choose_count(1, 5)) {
+    for death in (1..=calls).step_by(effort::choose_count(1, 11)) {
         let world = make();
         world.0.borrow_mut().die_at = Some(death);
         let outcome = world.run_to_end(recipe).expect("it runs");

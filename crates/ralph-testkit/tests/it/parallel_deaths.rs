@@ -76,7 +76,7 @@ fn one_to_four_workers_end_alike_if_the_coordinator_dies_at_any_call() {
         let calm = make();
         check(&calm, &recipe, "calm");
         let calls = calm.0.borrow().calls;
-        for death in (jobs.into()..=calls).step_by(effort::choose_count(5, 23)) {
+        for death in (jobs.into()..=calls).step_by(effort::choose_count(5, 37)) {
             let world = make();
             world.0.borrow_mut().die_at = Some(death);
             check(&world, &recipe, &format!("{jobs} workers, death at call {death}"));
@@ -91,7 +91,7 @@ fn runs_end_alike_if_the_power_fails_at_any_call_of_the_coordinator_or_a_worker(
     check(&calm, &recipe, "calm");
     let (calls, of_worker) = (calm.0.borrow().calls, count_worker_calls(&calm, &id("a")));
     let mut lost = 0;
-    for death in (1..=calls).step_by(effort::choose_count(7, 11)) {
+    for death in (1..=calls).step_by(effort::choose_count(7, 23)) {
         let world = make();
         {
             let mut inner = world.0.borrow_mut();
@@ -113,7 +113,7 @@ fn one_to_four_workers_end_alike_if_one_of_them_dies_at_any_call() {
         for name in NAMES {
             let calls = count_worker_calls(&calm, &id(name));
             assert!(calls > 20, "{name}: {calls}");
-            for death in (jobs.into()..=calls).step_by(effort::choose_count(11, 43)) {
+            for death in (jobs.into()..=calls).step_by(effort::choose_count(11, 83)) {
                 let world = make();
                 let (step, total) = (death * 3, calm.0.borrow().calls);
                 {

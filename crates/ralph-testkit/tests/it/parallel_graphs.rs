@@ -247,7 +247,7 @@ fn check_outcome(
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(
-        u32::try_from(effort::choose_count(40, 6)).expect("small")
+        u32::try_from(effort::choose_count(40, 4)).expect("small")
     ))]
 
     #[test]

@@ -42,7 +42,7 @@ fn name_event(event: &Event) -> Option<&'static str> {
 #[test]
 fn seeds_with_one_to_four_workers_keep_the_invariants() {
     let mut seen: BTreeMap<String, u32> = BTreeMap::new();
-    for seed in 0..effort::choose_count(600, 200) as u64 {
+    for seed in 0..effort::choose_count(600, 120) as u64 {
         let plan = draw_parallel_plan(seed);
         let report = check(&format!("seed {seed}"), &plan);
         *seen.entry(format!("{} workers", plan.jobs)).or_default() += 1;
@@ -95,7 +95,7 @@ fn seeds_end_alike_if_the_coordinator_dies_at_any_call() {
         let plan = ParallelPlan { jobs, deaths: Vec::new(), ..plan };
         check(&format!("seed {seed}"), &plan);
         // A death that comes too late does not happen.
-        for death in (1 + seed..600).step_by(effort::choose_count(7, 29)) {
+        for death in (1 + seed..600).step_by(effort::choose_count(7, 59)) {
             let deadly = ParallelPlan { deaths: vec![death], ..plan.clone() };
             check(&format!("seed {seed}, death at call {death}"), &deadly);
         }

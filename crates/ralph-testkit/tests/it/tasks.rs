@@ -255,7 +255,7 @@ fn a_death_anywhere_changes_nothing() {
         assert_eq!(calm.0.borrow().failure_branches.len(), 1);
         let calls = calm.0.borrow().calls;
         assert!(calls > 100, "{calls}");
-        for die_at in (1..=calls).step_by(effort::choose_count(1, 9)) {
+        for die_at in (1..=calls).step_by(effort::choose_count(1, 17)) {
             let world = SharedWorld::new(script);
             world.0.borrow_mut().tasks = Some(tasks());
             world.0.borrow_mut().companion_files = log();
