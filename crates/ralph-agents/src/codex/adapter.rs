@@ -72,7 +72,7 @@ pub(crate) static ADAPTER: AgentAdapter = AgentAdapter {
     },
     has_answer_file: |request| select_output(request) == AgentOutput::Text,
     // The API takes a strict schema.
-    render_schema: |schema| schema.strict().to_string(),
+    render_schema: |schema| schema.to_strict().to_string(),
     strip_call_args,
     ..AgentAdapter::new(AgentKind::Codex, build_call, create_translator)
 };

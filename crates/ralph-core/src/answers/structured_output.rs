@@ -30,8 +30,6 @@ struct SchemaForms {
     value: Value,
     /// The object to fill in, for prompts.
     example: String,
-    /// The schema for APIs that require the strict form.
-    strict: Value,
 }
 
 impl Schema {
@@ -43,8 +41,7 @@ impl Schema {
     /// Returns a schema with the object that prompts show: each value in it says what belongs
     /// there.
     pub fn with_example(value: Value, example: &str) -> Self {
-        let strict = make_strict(&value);
-        Self(Arc::new(SchemaForms { value, example: example.to_owned(), strict }))
+        Self(Arc::new(SchemaForms { value, example: example.to_owned() }))
     }
 
     /// Returns whether an answer may lack a list.
@@ -58,9 +55,9 @@ impl Schema {
         properties.any(|(name, it)| it["type"] == "array" && !is_required(name))
     }
 
-    /// Returns the strict form of the schema.
-    pub fn strict(&self) -> &Value {
-        &self.0.strict
+    /// Returns the schema for APIs that require the strict form.
+    pub fn to_strict(&self) -> Value {
+        make_strict(&self.0.value)
     }
 
     /// Returns the schema for answers that repeat a token. Text that was written before the

@@ -65,10 +65,9 @@ impl HandoffFault {
 
 /// Returns an answer without null entries, and without those that were copied from the example.
 fn remove_example(value: &Value) -> Value {
-    let example = build_handoff_schema().parse_example();
     let mut value = structured_output::remove_nulls(value);
     if let Some(entries) = value.as_object_mut() {
-        entries.retain(|key, entry| example.get(key) != Some(entry));
+        entries.retain(|key, entry| PARSED_EXAMPLE.get(key) != Some(entry));
     }
     value
 }
@@ -177,6 +176,9 @@ fn derive_handoff(final_answer: &str, task: &TaskId) -> Handoff {
 pub fn build_handoff_schema() -> Schema {
     SCHEMA.clone()
 }
+
+/// Cached: each answer is compared with it.
+static PARSED_EXAMPLE: LazyLock<Value> = LazyLock::new(|| SCHEMA.parse_example());
 
 /// Cached: building it takes a hundred small maps.
 static SCHEMA: LazyLock<Schema> = LazyLock::new(|| {
