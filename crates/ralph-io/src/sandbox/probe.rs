@@ -197,8 +197,15 @@ fn probe_bwrap(ralph: &Path, project: &Path, env: &Variables, watch: &Watch) -> 
     let args = "--unshare-user --unshare-pid --unshare-net --unshare-ipc --as-pid-1 \
                  --die-with-parent --ro-bind / / --dev /dev --proc /proc --perms 0755 --size 4096 \
                  --tmpfs /tmp --cap-drop ALL -- /bin/true";
-    let args = args.split_whitespace().map(Into::into).collect();
-    let (code, stderr) = run_probe(program.clone(), args, env, watch);
+    let try_once = || {
+        let args = args.split_whitespace().map(Into::into).collect();
+        run_probe(program.clone(), args, env, watch)
+    };
+    let (mut code, mut stderr) = try_once();
+    // A mount of another program, as of a container that ends, may have vanished just then.
+    if code != Some(0) {
+        (code, stderr) = try_once();
+    }
     if code == Some(0) {
         return ProbeResult::Works(BackendConfig::Bwrap { program, ralph: ralph.to_owned() });
     }
