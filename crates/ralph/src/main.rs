@@ -36,6 +36,7 @@ mod secrets;
 mod session;
 mod settings;
 mod since;
+mod start_warnings;
 mod subscribers;
 mod task_branch;
 mod task_file;

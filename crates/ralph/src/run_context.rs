@@ -7,11 +7,10 @@ mod views;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use ralph_agents as agents;
 use ralph_io::clock;
 use ralph_io::control::StopWatcher;
 use ralph_io::environment::Variables;
-use ralph_io::git::{GitRepository, GitVcs, HidingMark, RestoredChanges, TakenWork};
+use ralph_io::git::{GitRepository, GitVcs, RestoredChanges, TakenWork};
 use ralph_io::process::Watch;
 use ralph_io::sandbox::Launcher;
 use ralph_io::store::draft::RunDraft;
@@ -28,17 +27,15 @@ use ralph_ui::writer::NonBlocking;
 
 use crate::cli::CommonArgs;
 use crate::cli_error::CliError;
-use crate::documents::{self, DIRECTORY, DOCUMENTS, PROMPT};
+use crate::documents::{DIRECTORY, DOCUMENTS};
 use crate::full_screen::{FINAL_FLUSH_TIMEOUT, announce_signal};
 use crate::project::Project;
-use crate::recipe::{self, SPECS_DIR};
+use crate::recipe::SPECS_DIR;
 use crate::screen::{self, OutputStyle};
 use crate::settings::types::sections::LogLevelSetting;
 use crate::settings::{self, LoadedSettings};
+use crate::start_warnings::{SHOWN_PATHS, StartPlace};
 use crate::{full_screen, unfinished_run};
-
-/// More paths than this do not help the user to decide.
-const SHOWN_PATHS: usize = 5;
 
 /// How git is started on the work tree; directly if there is no sandbox.
 pub(crate) type GitSandbox = Option<(Launcher, Variables)>;
@@ -180,25 +177,6 @@ impl RunContext {
             remarks: loading.chain(merged).collect(),
             _lock: lock,
         })
-    }
-
-    /// Returns a warning if the user has hidden files from git: gates see changes of them, and no commit
-    /// contains them.
-    fn find_hidden_files_warning(repository: &GitRepository) -> Option<String> {
-        let hidden = repository.list_hidden_files();
-        let (first, mark) = hidden.first()?;
-        let names: Vec<String> =
-            hidden.iter().take(SHOWN_PATHS).map(|(path, _)| format!("`{path}`")).collect();
-        let more = hidden.len().saturating_sub(SHOWN_PATHS);
-        let more = if more == 0 { String::new() } else { format!(" and {more} more") };
-        let flag = match mark {
-            HidingMark::AssumeUnchanged => "--no-assume-unchanged",
-            HidingMark::SkipWorktree => "--no-skip-worktree",
-        };
-        Some(format!(
-            "your index hides changes of {}{more} from git: gates see such changes, and no commit contains them; `git update-index {flag} {first}` ends that",
-            names.join(", ")
-        ))
     }
 
     /// Registers the files of a run that users write and that may be uncommitted.
@@ -426,35 +404,10 @@ impl RunContext {
         Some(GitVcs::new(repository, self.layout.run_dir(run).path()))
     }
 
-    /// Returns warnings to show before the run.
-    pub(crate) fn collect_warnings(&self, loaded: &LoadedSettings, recipe: &Recipe) -> Vec<String> {
-        let mut warnings = loaded.warnings.clone();
-        warnings.extend(recipe::find_ineffective_settings(loaded, recipe));
-        if self.repository.is_none() {
-            warnings.push(
-                "this is not a git repository: changes cannot be compared or undone".to_owned(),
-            );
-        }
-        let is_detached = self.repository.as_ref().map_or(Ok(false), GitRepository::is_detached);
-        if recipe.commits() && is_detached == Ok(true) {
-            warnings.push(
-                "HEAD is detached: the commits of this run will be on no branch; `git switch -c NAME` creates one"
-                    .to_owned(),
-            );
-        }
-        if recipe.commits_everything() {
-            warnings.extend(self.repository.as_ref().and_then(Self::find_hidden_files_warning));
-        }
-        if let Some(work) = recipe.task_work() {
-            let path = work.file.with_file_name(PROMPT);
-            let project = self.layout.project();
-            warnings.extend(documents::find_loop_instructions(project, &path.to_string_lossy()));
-        }
-        let agent = &recipe.agent;
-        warnings.extend(agents::find_billing_warning(agent.kind, &self.env, &agent.env));
-        warnings
-            .extend(recipe.callable_agents().into_iter().flat_map(agents::list_version_warnings));
-        warnings
+    /// Returns the place that warnings before the run are about.
+    pub(crate) fn start_place<'a>(&'a self, loaded: &'a LoadedSettings) -> StartPlace<'a> {
+        let (project, repository) = (self.layout.project(), self.repository.as_ref());
+        StartPlace { loaded, project, repository, env: &self.env }
     }
 
     /// Watches for a request to stop now while a run is active.

@@ -51,6 +51,7 @@ use crate::run_stats::keep_run_stats;
 use crate::session::stopped_run::remove_remains;
 use crate::session::worker_run::{WorkerRun, build_host_spawn, choose_gate_slots};
 use crate::settings::LoadedSettings;
+use crate::start_warnings::collect_start_warnings;
 use crate::subscribers::{RunSubscribers, SubscriberSettings};
 use crate::{guard_self_test, memory_setup, plugin, secrets, toolchain_files};
 
@@ -263,7 +264,7 @@ impl<'a> OpenedRun<'a> {
                     site.repository,
                     isolation.backend,
                 );
-                let mut first = context.collect_warnings(loaded, &recipe);
+                let mut first = collect_start_warnings(&context.start_place(loaded), &recipe);
                 if location == ProgramSource::Machine {
                     first.extend(toolchain_files::list_warnings(project));
                 }

@@ -1,6 +1,5 @@
 //! `--dry-run`: prints what a run would do, without doing it.
 
-use ralph_agents as agents;
 use ralph_core::asking::capability;
 use ralph_core::asking::request::{CallOrder, build_request_without_prompt};
 use ralph_core::landing::scm;
@@ -30,6 +29,7 @@ use crate::project::Project;
 use crate::run_context::register_own_files;
 use crate::session::{PreflightInputs, StartOptions};
 use crate::settings::LoadedSettings;
+use crate::start_warnings::{StartPlace, collect_start_warnings};
 use crate::{screen, session, task_file};
 
 /// Prints what a new run would do.
@@ -67,7 +67,9 @@ pub(crate) fn print_start(
     let recipe = &preview.foreseen.state.recipe;
     text.push_str(&format!("\nUp to {} iterations, until {until}.\n", recipe.limits.iterations));
     text.push_str(&describe_next(&preview, &calls, options.incomplete));
-    let mut warnings = loaded.warnings.clone();
+    let (place, env) = (layout.project(), &project.env);
+    let place = StartPlace { loaded, project: place, repository: repository.as_ref(), env };
+    let mut warnings = collect_start_warnings(&place, recipe);
     if let Some(call) = &preview.call {
         text.push_str(&describe_gates(recipe));
         text.push_str(&describe_landing(&preview, &calls));
@@ -75,7 +77,6 @@ pub(crate) fn print_start(
         warnings.extend(call.warnings.clone());
     }
     warnings.extend(capability::find_unsupported(recipe));
-    warnings.extend(recipe.callable_agents().into_iter().flat_map(agents::list_version_warnings));
     for warning in warnings {
         text.push_str(&format!("\nwarning: {warning}\n"));
     }

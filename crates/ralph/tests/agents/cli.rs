@@ -212,6 +212,11 @@ impl Cli {
         }
     }
 
+    /// Returns whether it waits by itself for a limit that is over soon.
+    pub(crate) fn waits_for_short_limits(self) -> bool {
+        matches!(self, Self::Qwen | Self::Opencode | Self::Cline | Self::Copilot)
+    }
+
     /// Returns whether it ends what its commands leave: Codex does in its own sandbox.
     pub(crate) fn ends_its_children(self) -> bool {
         match self {

@@ -20,13 +20,10 @@ macro_rules! plays {
     ($($module:ident as $cli:ident { $($own:ident,)* })*) => { $(
         mod $module {
             plays!(@each $cli:
-                tools_fail_recover_and_write_what_the_gate_checks,
-                only_the_final_answer_completes,
+                tools_work_and_only_the_final_answer_completes,
                 failing_servers_are_asked_again,
-                a_review_in_prose_gets_a_follow_up_question,
                 a_refused_key_stops_the_run,
                 silence_ends_the_tree_and_the_loop_continues,
-                the_first_signal_lets_the_agent_finish,
                 the_second_signal_ends_the_tree,
                 $($own,)*
             );
@@ -49,25 +46,32 @@ macro_rules! plays {
 // - Gemini CLI repeats a broken stream in the same turn and joins the words of both attempts
 //   without a mark between them, so a tag in lost words cannot be distinguished from one in the answer.
 // - A start of the others costs three to six seconds of a processor: they show the plain answer
-//   and the process that is left in scenes of other things.
+//   and the process that is left in scenes of other things. An approval without evidence shows their
+//   follow-up question; a review in prose is for those that treat prose in a way of their own, and
+//   Codex. After the first signal nothing depends on the CLI but whether it ends its own commands:
+//   one of those that run on Node shows it for all.
 plays! {
     claude as Claude {
+        a_review_in_prose_gets_a_follow_up_question,
         a_follow_up_continues_the_session,
         a_follow_up_to_a_lost_session_quotes_the_answer,
         a_task_is_handed_over_as_it_was_asked_for,
         an_answer_completes_the_work,
+        the_first_signal_lets_the_agent_finish,
         what_is_left_running_is_ended_and_said,
         a_usage_limit_is_waited_for,
         a_limit_without_a_reset_is_waited_for,
         a_broken_stream_completes_nothing,
     }
     codex as Codex {
+        a_review_in_prose_gets_a_follow_up_question,
         a_follow_up_continues_the_session,
         a_follow_up_to_a_lost_session_quotes_the_answer,
         a_task_is_handed_over_as_it_was_asked_for,
         a_task_is_built_and_reviewed_under_schemas_that_the_api_takes,
         a_refused_schema_is_asked_for_in_words,
         an_answer_completes_the_work,
+        the_first_signal_lets_the_agent_finish,
         what_is_left_running_is_ended_and_said,
         a_usage_limit_is_waited_for,
         a_limit_without_a_reset_is_waited_for,
@@ -77,29 +81,28 @@ plays! {
         a_follow_up_continues_the_session,
         a_follow_up_to_a_lost_session_quotes_the_answer,
         a_task_is_handed_over_as_it_was_asked_for,
+        the_first_signal_lets_the_agent_finish,
         a_limit_without_a_reset_is_waited_for,
         a_broken_stream_is_repeated,
     }
     qwen as Qwen {
+        a_review_in_prose_gets_a_follow_up_question,
         a_follow_up_continues_the_session,
         a_follow_up_to_a_lost_session_quotes_the_answer,
-        a_short_limit_is_the_agents_own_business,
         a_broken_stream_completes_nothing,
     }
     opencode as Opencode {
         a_follow_up_continues_the_session,
         a_follow_up_to_a_lost_session_quotes_the_answer,
-        a_short_limit_is_the_agents_own_business,
         a_broken_stream_completes_nothing,
     }
     cline as Cline {
-        a_short_limit_is_the_agents_own_business,
+        a_review_in_prose_gets_a_follow_up_question,
         a_broken_stream_completes_nothing,
     }
     copilot as Copilot {
         a_follow_up_continues_the_session,
         a_follow_up_to_a_lost_session_quotes_the_answer,
-        a_short_limit_is_the_agents_own_business,
         a_broken_stream_completes_nothing,
     }
     pi as Pi {

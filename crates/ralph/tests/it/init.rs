@@ -583,7 +583,10 @@ fn instructions_of_another_loop_are_warned_about() {
     sealed.run_ralph(&["tasks", "add", "A title", "--criterion", "It is there"]).expect_code(0);
     sealed.commit_all("A list");
     sealed.write_file(".ralph/settings.local.json", r#"{"retries": {"max": 0}}"#);
+    let preview = sealed.run_ralph(&["build", "--agent", "false", "--dry-run"]).stdout;
     let end = sealed.run_ralph(&["build", "--agent", "false"]).stderr;
-    let end = end.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(end.contains(warning), "{end}");
+    for shown in [preview, end] {
+        let shown = shown.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(shown.contains(warning), "{shown}");
+    }
 }
