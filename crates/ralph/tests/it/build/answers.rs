@@ -193,6 +193,23 @@ fn huge_answers_get_a_follow_up_question_and_approve_nothing() {
 }
 
 #[test]
+fn an_answer_that_is_cut_off_within_its_json_is_no_summary() {
+    let cut = r#"echo "{\"token\": \"$token\", \"task_completed\": {\"summary\": \"Wrote""#;
+    let works = format!("echo work > a.txt; {cut}");
+    let sealed = talker("approve $token", &works, &settings(json!({})));
+    sealed.write_file("progress.txt", "# Log\n\n---\n");
+    commit_all(&sealed);
+    build(&sealed, &[]).expect_code(0);
+    assert_statuses(&sealed, &[("a", "done")]);
+    let handoff = sealed.find_events("judged")[0]["judgement"]["handoff"].to_string();
+    let progress = sealed.read_file("progress.txt");
+    assert!(progress.contains("The a"), "{progress}");
+    for shown in [handoff, progress] {
+        assert!(!shown.contains("token") && !shown.contains("Wrote"), "{shown}");
+    }
+}
+
+#[test]
 fn handoff_that_is_only_quoted_does_not_count() {
     let quoted = r#"{"task_completed": {"summary": "QUOTED", "fully_complete": true}, "blocked": {"needs": "x", "why": "y"}, "plan_amendments": [{"action": "add", "task": {"id": "Z", "title": "Z"}, "reason": "r"}]}"#;
     for works in [

@@ -121,6 +121,32 @@ fn work_that_changes_protected_paths_is_refused_and_the_next_attempt_starts_with
 }
 
 #[test]
+fn a_reviewer_of_refused_work_sees_the_restored_files_and_leaves_them() {
+    let calls = json!([
+        { "when": { "role": "review" }, "do": [
+            { "run": { "command": "test -f tests/check.sh" } },
+            { "verdict": { "verdict": "approved", "feedback": "", "criteria": [] } }
+        ] },
+        { "when": { "iteration": 1 }, "do": [
+            { "run": { "command": "rm tests/check.sh" } }, handoff("Removed it.")
+        ] },
+        writes("a.txt")
+    ]);
+    let with = json!({
+        "protect": ["tests/**"],
+        "gates": [{ "name": "spec", "kind": "spec", "agent": {}, "always": true }]
+    });
+    let sealed = project(&[task("a", &[])], &calls, &settings(with));
+    sealed.write_file("tests/check.sh", "exit 1\n");
+    commit_all(&sealed);
+    let end = build(&sealed, &[]).expect_code(0);
+    assert_eq!(sealed.prompts().len(), 4, "two attempts, each with the reviewer");
+    assert!(!end.stderr.contains("which was undone"), "{}", end.stderr);
+    assert_eq!(sealed.read_file("tests/check.sh"), "exit 1\n");
+    assert_eq!(made(&sealed), ["Settings", "ralph[2]: a — The a"]);
+}
+
+#[test]
 fn task_that_names_a_protected_path_may_change_it() {
     let mut speaks = task("a", &[]);
     speaks["description"] = json!("Rewrite tests/check.sh.");
