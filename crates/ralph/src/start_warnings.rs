@@ -1,4 +1,6 @@
 //! Warnings that a new run begins with, and that `--dry-run` shows.
+//!
+//! Not here: those that depend on the sandbox that a run chooses, such as versions of toolchains.
 
 use std::ffi::OsString;
 use std::path::Path;
